@@ -170,7 +170,7 @@ func TestKindText(t *testing.T) {
 	}
 }
 
-// FuzzDelay checks the bounds with arguments that nobody would write.
+// FuzzDelay checks the bounds with absurd arguments.
 func FuzzDelay(f *testing.F) {
 	f.Add(uint8(0), int64(s), int64(s), int64(0), int64(0), 0.5)
 	f.Add(uint8(1), int64(60*time.Minute), int64(0), int64(1<<31), int64(-1), math.NaN())

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Kind is the shape of a backoff. The zero Kind is FullJitter, and so is any
-// value that is none of the constants.
+// Kind is the shape of a backoff. The zero Kind is FullJitter. Any value that is not one of the
+// constants counts as FullJitter too.
 type Kind uint8
 
 // The shapes. Full is the default because it spreads a fleet best; the last
@@ -41,8 +41,8 @@ func (k Kind) String() string {
 	return "kind(unknown)"
 }
 
-// MarshalText returns the word that files use, and an error for a value that is
-// none of the constants.
+// MarshalText returns the word that files use, and an error for a value that is not one of the
+// constants.
 func (k Kind) MarshalText() ([]byte, error) {
 	if k >= numKinds {
 		return nil, fmt.Errorf("backoff: no shape has number %d", uint8(k))

@@ -17,7 +17,9 @@ const (
 // LogTo returns an Observer that logs: trouble as warnings, the rest for debugging. Of
 // trouble of one kind the first is logged at once. What follows within ten seconds is
 // counted, and told in one line, with the first keys and the last error; so it goes on until
-// ten seconds bring nothing. It has no goroutine, and a timer only for that time.
+// ten seconds bring nothing. It has no goroutine, and a timer only for that time. What is
+// counted and not told when the program ends is lost: at most ten seconds of it, and never
+// the first of its kind.
 func LogTo(log *slog.Logger) Observer { return &logger{log: log} }
 
 type logger struct {

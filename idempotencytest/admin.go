@@ -68,7 +68,7 @@ func settle(b *bench, a idempotency.Admin, running, done, lost, gone idempotency
 			b.Errorf("resolving %s: %v, want ErrRefused and no change", c.what, err)
 		}
 	}
-	// Its lease is over, and nobody has noticed.
+	// Its lease is over, but no call has marked it lost.
 	if err := a.Resolve(ctx, lost.ID, idempotency.Change{State: idempotency.StateDone, Result: result("found")}); err != nil {
 		b.Errorf("resolving a lost run: %v", err)
 	}

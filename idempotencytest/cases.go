@@ -121,7 +121,7 @@ func extended(b *bench) {
 	late := b.claim(idempotency.GuaranteeHold, short)
 	r = ref(late, b.want(late, idempotency.DecisionRun))
 	b.pass()
-	b.apply(r, extend) // nobody noticed: it is still the only run
+	b.apply(r, extend) // no takeover happened: it is still the only run
 	b.want(again(late), idempotency.DecisionInProgress)
 }
 

@@ -63,7 +63,7 @@ var cases = []struct {
 	{"36 hold never repeats a lost run", heldForEver},
 	{"hold and reexecute: the stricter word counts", stricter},
 	{"recovery points outlive a takeover", points},
-	{"an unknown outcome is resolved by whoever finds out", resolved},
+	{"an operator resolves an unknown outcome", resolved},
 	{"recover is claimed by one at a time", recovered},
 	{"42 those who are refused change nothing", refusedChangeNothing},
 	{"43 one of many wins an expired key", expiredOnce},

@@ -44,8 +44,8 @@ func TestSealedStoreInVirtualTime(t *testing.T) {
 	}
 }
 
-// careless is a store with a flaw: it reads, gives way and writes without looking
-// whether somebody else wrote, or it does not look at the token.
+// careless is a store with a flaw: it reads, yields and writes without checking for another write,
+// or it does not check the token.
 type careless struct {
 	idempotency.Store
 	mu      sync.Mutex

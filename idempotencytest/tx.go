@@ -161,7 +161,7 @@ func responses(b *txBench) {
 	}
 }
 
-// writes answers with so many kilobytes.
+// writes answers with n kilobytes.
 func writes(n int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		for range n {

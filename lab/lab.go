@@ -180,8 +180,8 @@ type Options struct {
 	// scenario, the seed and the replications.
 	Command string
 
-	// Progress is told how many runs of how many are done, from one goroutine at a
-	// time. Nil means that nobody is told.
+	// Progress receives how many runs of how many are done, from one goroutine at a time. Nil means
+	// no reports.
 	Progress func(done, all int)
 }
 
@@ -365,7 +365,7 @@ func (r *Report) Timeline() []Line {
 }
 
 // Trouble returns when the first fault or spike begins and the last one ends, in
-// seconds; both are the end of the run when there is none.
+// seconds; without a fault or spike, both are the end of the run.
 func (r *Report) Trouble() (from, to float64) { return r.study.During[0], r.study.During[1] }
 
 // WriteJSON writes the report as JSON. Its key version says which keys there are.

@@ -112,8 +112,8 @@ func TestARivalThatIsNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Run(t.Context(), Options{Rival: "nobody"}); err == nil {
-		t.Error("nobody is a rival")
+	if _, err := s.Run(t.Context(), Options{Rival: "stranger"}); err == nil {
+		t.Error("an unknown rival ran")
 	}
 }
 

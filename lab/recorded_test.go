@@ -133,8 +133,8 @@ func TestRecordedCallsAreReplayed(t *testing.T) {
 	}
 }
 
-// What is wrong in another file is told with its place in that, and what is wrong in the
-// scenario with its own.
+// A mistake in another file is reported with its place there, and one in the scenario with its
+// place in the scenario.
 func TestMistakesInOtherFiles(t *testing.T) {
 	for _, c := range []struct{ fact, text, data, want string }{
 		{"a latency", measured, "when,took\nx,soon\n", "latencies.csv:2:3: \"soon\" is no latency\n  | x,soon\n  |   ^ write one such as 12.5 or 12.5ms"},

@@ -35,7 +35,7 @@ type Sweep struct{ sweep *scenario.Sweep }
 // *[config.SetError] where the key or a value is wrong, else as Run's.
 func (s *Scenario) Sweep(ctx context.Context, o Options, what string) (*Sweep, error) {
 	if o.Against != nil || len(o.AgainstAs) > 0 || o.Rival != "" || o.Map || o.Watch != "" || o.Record != nil {
-		return nil, errors.New("lab: a sweep compares values: it has no other side, no map and nobody to watch or to record")
+		return nil, errors.New("lab: a sweep compares values: it has no other side, no map and no client to watch or to record")
 	}
 	swept, err := sweepOptions(what)
 	if err != nil {

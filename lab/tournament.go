@@ -66,8 +66,8 @@ type TournamentOptions struct {
 	// nothing but the time that it takes.
 	Workers int
 
-	// Progress is told how much of how much work is done, from one goroutine at a time.
-	// Nil means that nobody is told.
+	// Progress receives how much of how much work is done, from one goroutine at a time. Nil means
+	// no reports.
 	Progress func(done, all float64)
 }
 

@@ -86,8 +86,7 @@ type TuneOptions struct {
 	// shown.
 	Propose func(changes []TuneChange) (diff string, err error)
 
-	// Progress is told how far it is, from one goroutine at a time. Nil means that nobody is
-	// told.
+	// Progress receives how far it is, from one goroutine at a time. Nil means no reports.
 	Progress func(TuneProgress)
 }
 

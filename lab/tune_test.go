@@ -163,7 +163,7 @@ func TestWhatTuningRefuses(t *testing.T) {
 		{"fewer runs than none", timid, func(o *lab.TuneOptions) { o.Runs = -1 }, "not negative"},
 		{"a goal with a slip", timid, func(o *lab.TuneOptions) { o.Goal = "godput first" }, "did you mean goodput?"},
 		{"a key with a slip", timid, func(o *lab.TuneOptions) { o.Vary = []string{"retry.attemps"} }, "did you mean retry.attempts?"},
-		{"nobody says which dependency", two, func(*lab.TuneOptions) {}, "say which of them is tuned, such as db"},
+		{"no dependency is named", two, func(*lab.TuneOptions) {}, "say which of them is tuned, such as db"},
 		{"a dependency with a slip", two, func(o *lab.TuneOptions) { o.Dependency = "legder" }, "did you mean ledger?"},
 		{"two other names", two, func(o *lab.TuneOptions) { o.As = map[string]string{"db": "db", "x": "ledger"} }, "say which of them is tuned"},
 		{"a name that the scenario does not have", two, func(o *lab.TuneOptions) { o.As = map[string]string{"bd": "db"} }, "did you mean db?"},

@@ -75,10 +75,10 @@ func (x *look) workForNobody() {
 			why, remedy = fmt.Sprintf("%s gives its calls fresh timeouts", e.To), "use the context of the request for the calls that it makes, and remove facts.fresh"
 		}
 		call := longest.Policy.Timeout.Call
-		reason := fmt.Sprintf("%s may take %s, but %s gives %s only %s: up to %s of work for nobody, after each attempt, since %s",
+		reason := fmt.Sprintf("%s may take %s, but %s gives %s only %s: up to %s of wasted work, after each attempt, since %s",
 			longest.arrow(), d(call), e.From, e.To, d(own), d(call-own), why)
 		if free {
-			reason = fmt.Sprintf("%s may take for ever, but %s gives %s only %s: the rest is work for nobody, after each attempt, since %s",
+			reason = fmt.Sprintf("%s may take for ever, but %s gives %s only %s: the rest is wasted, after each attempt, since %s",
 				longest.arrow(), e.From, e.To, d(own), why)
 		}
 		x.find(x.rule.Severity, longest, "timeout.call", reason, remedy)

@@ -103,7 +103,7 @@ func TestTimesAlongAPath(t *testing.T) {
 	}
 	for _, c := range []graphCase{
 		{"fresh, and longer by a millisecond", "G071", pair("trust: internal, timeout: {call: 5s, attempt: 2s}", "timeout: {call: 2001ms, attempt: 1s}", ", fresh: true"),
-			[]string{"G071 warning b.yaml:4 b → c may take 2.001s, but a gives b only 2s: up to 1ms of work for nobody"}, ""},
+			[]string{"G071 warning b.yaml:4 b → c may take 2.001s, but a gives b only 2s: up to 1ms of wasted work"}, ""},
 		{"fresh, and as long", "G071", pair("trust: internal, timeout: {call: 5s, attempt: 2s}", "timeout: {call: 2s, attempt: 1s}", ", fresh: true"), nil, ""},
 		{"does not travel", "G071", pair("timeout: {call: 5s, attempt: 2s}", "timeout: {call: 3s}", ""), []string{"since the deadline does not travel from a"}, ""},
 		{"travels", "G071", pair("trust: internal, timeout: {call: 5s, attempt: 2s}", "timeout: {call: 30s}", ""), nil, ""},

@@ -192,7 +192,7 @@ func (r routeFact) key() {
 // guarantee is rule G053.
 func (r routeFact) guarantee() {
 	if r.takesKeys() && r.Guarantee == "" && r.said("guarantee", true) {
-		r.find("guarantee", "it takes keys, and does not say what may happen to a run that was lost: hold, which nobody decided, leaves its outcome unknown",
+		r.find("guarantee", "it takes keys, and does not say what may happen to a run that was lost: the default, hold, leaves its outcome unknown",
 			"write guarantee: tx where all effects are in one SQL transaction, reexecute where twice is harmless, else hold")
 	}
 }

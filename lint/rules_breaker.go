@@ -69,7 +69,7 @@ var breakerRules = []Rule{
 	},
 	{
 		ID: "G048", Name: "unobserved", Severity: Warning, Needs: []string{"facts.metrics"},
-		Title:  "nobody sees a breaker open",
+		Title:  "a breaker can open unseen",
 		across: unobserved,
 	},
 }
@@ -81,7 +81,7 @@ func (s *subject) noBreaker() {
 	case b.Off:
 		more := ""
 		if s.retries() && s.p.Retry.Hold > 0 {
-			more = ", and retries are not held back (retry.hold), since nobody counts the failures"
+			more = ", and retries are not held back (retry.hold), since no breaker counts the failures"
 		}
 		s.find("breaker", fmt.Sprintf("breaker: off: a dependency that is dead gets up to %s of every call for as long as it is dead%s", attempts(), more),
 			"leave it out for the default, which refuses nothing while anything succeeds", s.set("breaker.observe", "false"))
@@ -284,7 +284,7 @@ func unobserved(r *run, files []*config.File) {
 			r.report.Unknown = append(r.report.Unknown, Unknown{rule, f.Name, "", "facts.metrics", unsaidText})
 		case !f.Program.Metrics:
 			g := Finding{Rule: rule, Severity: rule.Severity, Path: "facts.metrics"}
-			g.Finding = f.Finding("", "facts.metrics", fmt.Sprintf("facts.metrics: false: when one of %s opens, calls are refused and nobody sees why", plural(n, "breaker")),
+			g.Finding = f.Finding("", "facts.metrics", fmt.Sprintf("facts.metrics: false: when one of %s opens, calls are refused and no metric shows why", plural(n, "breaker")),
 				"collect the metrics, and alert on every opening (docs/alerts.md)")
 			r.report.Findings = append(r.report.Findings, g)
 		}

@@ -10,7 +10,7 @@ import (
 func TestRulesOfBreakers(t *testing.T) {
 	tryRule(t, "G013", []specimen{
 		{"off", "{breaker: off}", "warning",
-			"a: breaker: off: a dependency that is dead gets up to 3 attempts (default) of every call for as long as it is dead, and retries are not held back (retry.hold), since nobody counts the failures"},
+			"a: breaker: off: a dependency that is dead gets up to 3 attempts (default) of every call for as long as it is dead, and retries are not held back (retry.hold), since no breaker counts the failures"},
 		{"off, and one attempt", "{breaker: off, retry: off}", "warning", "gets up to 1 attempt of every call for as long as it is dead"},
 		{"off, and local", "{breaker: off, facts: {local: true}}", "silent", ""},
 		{"off, and the mesh has one", "{breaker: off, facts: {mesh: {breaker: true}}}", "silent", ""},
@@ -98,7 +98,7 @@ func TestRulesOfBreakers(t *testing.T) {
 func TestUnobservedIsAskedOnceOfAFile(t *testing.T) {
 	for _, c := range []struct{ fact, head, deps, want string }{
 		{"no metrics", "facts: {metrics: false}\n", "{a: {}, b: {}, c: {breaker: off}}",
-			"gabion.yaml:2:18: facts.metrics: false: when one of 2 breakers opens, calls are refused and nobody sees why"},
+			"gabion.yaml:2:18: facts.metrics: false: when one of 2 breakers opens, calls are refused and no metric shows why"},
 		{"metrics", "facts: {metrics: true}\n", "{a: {}}", ""},
 		{"there are none", "facts: {metrics: false}\n", "{a: {breaker: off}}", ""},
 		{"not said", "", "{a: {}}", "unknown facts.metrics: the file does not say it"},

@@ -119,7 +119,7 @@ func (s *subject) bulkheadQueue() {
 		return
 	}
 	if float64(b.Queue) > farQueue*float64(b.Limit) {
-		s.findAs(Note, "bulkhead.queue", fmt.Sprintf("queue %d is %s times limit %s: 2 to 5 times is usual, since whoever is further back is refused after a wait", b.Queue, digits(float64(b.Queue)/float64(b.Limit)),
+		s.findAs(Note, "bulkhead.queue", fmt.Sprintf("queue %d is %s times limit %s: 2 to 5 times is usual, since a call further back is refused after a wait", b.Queue, digits(float64(b.Queue)/float64(b.Limit)),
 			s.mark("bulkhead.limit", strconv.Itoa(b.Limit))), fmt.Sprintf("write queue: %d, or leave it out for twice the limit", 2*b.Limit))
 	}
 }

@@ -72,7 +72,7 @@ func (s *subject) writeWithoutKey() {
 	if !s.facts.Writes {
 		return
 	}
-	s.find("key", fmt.Sprintf("calls change something and need no key: one without a key is made once, whatever %s says, and if its answer is lost nobody knows what it did",
+	s.find("key", fmt.Sprintf("calls change something and need no key: one without a key is made once, whatever %s says, and if its answer is lost its outcome is unknown",
 		s.count("retry.attempts", s.p.Retry.Attempts, "attempt")),
 		"write key: required, and give each call a key")
 }

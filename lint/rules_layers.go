@@ -64,7 +64,7 @@ func (s *subject) meshTimeout() {
 	if attempt <= 0 || mesh > attempt {
 		return
 	}
-	s.find("facts.mesh.timeout", fmt.Sprintf("facts.mesh.timeout %s ≤ timeout.attempt %s: the mesh answers 504 first, and whether the work was done nobody knows", policy.FormatDuration(mesh), s.time("timeout.attempt", attempt)),
+	s.find("facts.mesh.timeout", fmt.Sprintf("facts.mesh.timeout %s ≤ timeout.attempt %s: the mesh answers 504 first, and whether the work was done is unknown", policy.FormatDuration(mesh), s.time("timeout.attempt", attempt)),
 		"give the mesh more time than timeout.attempt has: it is there for callers that have none")
 }
 

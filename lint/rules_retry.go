@@ -27,7 +27,7 @@ var retryRules = []Rule{
 	},
 	{
 		ID: "G006", Name: "many-attempts", Severity: Warning,
-		Title: "a call for which somebody waits has more than six attempts",
+		Title: "a call whose caller waits has more than six attempts",
 		reads: []string{"retry.attempts", "retry.budget", "timeout.call"},
 		check: (*subject).manyAttempts,
 	},
@@ -122,10 +122,10 @@ func (s *subject) manyAttempts() {
 	if n <= mostAttempts || s.queued() {
 		return
 	}
-	const limit = "write attempts: 5, or say facts.queue: true if nobody waits"
+	const limit = "write attempts: 5, or say facts.queue: true if no caller waits"
 	switch {
 	case !s.p.Retry.Budget.Off:
-		s.findAs(Note, "retry.attempts", fmt.Sprintf("%d attempts for a call for which somebody waits: the budget lets %s re-sends a call through when many fail, so those beyond the first few are hardly made",
+		s.findAs(Note, "retry.attempts", fmt.Sprintf("%d attempts for a call whose caller waits: the budget lets %s re-sends a call through when many fail, so those beyond the first few are hardly made",
 			n, digits(formulas.Extra(s.p))), limit)
 	case n <= absurdAttempts:
 		s.find("retry.attempts", fmt.Sprintf("%d attempts without a budget are up to %d times the calls in an outage", n, n), limit, s.set("retry.attempts", fmt.Sprint(usualAttempts)))

@@ -28,8 +28,7 @@ type Breaker struct {
 	// the attempt timeout when that is longer.
 	Window time.Duration
 
-	// WindowCalls counts the last so many calls instead of a time. Zero means
-	// Window is used.
+	// WindowCalls counts the last WindowCalls calls instead of a time. Zero means Window is used.
 	WindowCalls int
 
 	// MinCalls is the least outcomes before a rate is known. Zero means 30, or
@@ -50,12 +49,12 @@ type Breaker struct {
 	// SlowCall is written, and Off where it is not: a slow answer is one.
 	SlowRate Ratio
 
-	// Failures opens the breaker at so many failures in the window, whatever the
-	// rate. Zero means no such rule.
+	// Failures opens the breaker at this number of failures in the window, whatever the rate. Zero
+	// means no such rule.
 	Failures int
 
-	// Consecutive opens the breaker at so many failures in a row. Zero means 20; Off
-	// means no such rule.
+	// Consecutive opens the breaker at this number of failures in a row. Zero means 20; Off means
+	// no such rule.
 	Consecutive int
 
 	// ConsecutiveFor is how long the row must have lasted as well, from when its first
@@ -80,11 +79,10 @@ type Breaker struct {
 	// Open.
 	OpenMax time.Duration
 
-	// OpenCalls lets a probe go before Open is over, once so many calls were refused
-	// since the last: the more traffic there is, the sooner the breaker knows. It
-	// begins at 3 and grows by one with each open that no close separates from the
-	// last. Further probes in half-open wait for as many calls. Zero means 8 where Open
-	// is not written, and Off where it is.
+	// OpenCalls lets a probe go before Open is over, once this number of calls were refused since
+	// the last: the more traffic there is, the sooner the breaker knows. It begins at 3 and grows
+	// by one with each open that no close separates from the last. Further probes in half-open wait
+	// for as many calls. Zero means 8 where Open is not written, and Off where it is.
 	OpenCalls int
 
 	// OpenGrowth multiplies Open each time a probe re-opens the breaker. Zero
@@ -103,8 +101,8 @@ type Breaker struct {
 	// Zero means 1 with OpenCalls, and Probes without.
 	ProbeCalls int
 
-	// CloseAfter decides by count instead: so many successes close the breaker.
-	// Zero means that rates decide.
+	// CloseAfter decides by count instead: this number of successes closes the breaker. Zero means
+	// that rates decide.
 	CloseAfter int
 
 	// ReopenAfter is how many failures re-open with CloseAfter. Zero means 1.

@@ -33,7 +33,7 @@ const (
 	KindReloaded        // a new policy is in force
 	KindRetriesSwitched // retries were switched off or on again
 	KindResent          // something below the policy sent again, unasked: Count times
-	KindLettersLost     // a store of dead letters is full: Count letters that nobody has looked at are about to be removed
+	KindLettersLost     // a store of dead letters is full: Count waiting letters are about to be removed
 	KindEventsLost      // the queue of events was full: Count are missing
 	KindObserverCrashed // an observer panicked; reported once
 	numKinds

@@ -2,7 +2,7 @@ package policy
 
 import "testing"
 
-// Kinds has each kind once, and nothing that is none.
+// Kinds has each kind once, and nothing else.
 func TestKindsHaveNames(t *testing.T) {
 	seen := map[string]bool{}
 	for _, k := range Kinds() {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// sensible are values that somebody may write into a field of that type.
+// sensible are values that a user may write into a field of that type.
 func sensible(v reflect.Value) (values []reflect.Value) {
 	add := func(x any) { values = append(values, reflect.ValueOf(x).Convert(v.Type())) }
 	switch v.Interface().(type) {

@@ -8,10 +8,10 @@ import (
 )
 
 // GRPC adjusts how the codes of gRPC answers are read. Every code not named here keeps its
-// meaning: UNAVAILABLE is transient, ABORTED is a conflict that is repeated soon, and an
-// INTERNAL, UNKNOWN or DATA_LOSS is a failure that nobody promised to be passing. A
-// DEADLINE_EXCEEDED is a timeout if it was the attempt's own, and else of the same kind. All
-// others are answers. The zero GRPC changes nothing.
+// meaning: UNAVAILABLE is transient, ABORTED is a conflict that is repeated soon, and an INTERNAL,
+// UNKNOWN or DATA_LOSS is a failure that may be permanent. A DEADLINE_EXCEEDED is a timeout if it
+// was the attempt's own, and else of the same kind. All others are answers. The zero GRPC changes
+// nothing.
 type GRPC struct {
 	// Transient are further codes to retry, such as RESOURCE_EXHAUSTED.
 	Transient []GRPCCode

@@ -31,7 +31,7 @@ type Numbers struct {
 	// BudgetExhausted, by the shape of the budget. That of conflicts is a window.
 	Shape     BudgetShape   `json:"shape,omitempty"`
 	Calls     int64         `json:"calls,omitempty"`     // BudgetWindow: calls that paid in, in the window; BudgetShare: calls in flight
-	Allowed   int64         `json:"allowed,omitempty"`   // BudgetWindow and BudgetShare: retries and hedges that so many calls allow
+	Allowed   int64         `json:"allowed,omitempty"`   // BudgetWindow and BudgetShare: retries and hedges that those calls allow
 	Resends   int64         `json:"resends,omitempty"`   // retries and hedges sent: in the window, or of BudgetEarned since the beginning; BudgetShare: those in flight
 	Level     float64       `json:"level,omitempty"`     // BudgetEarned, BudgetTokens and BudgetQuota: re-sends that are left, below zero if some are owed
 	Ratio     float64       `json:"ratio,omitempty"`     // of a re-send, or of a token, that each success earns; with BudgetQuota each at the first attempt

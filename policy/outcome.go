@@ -16,7 +16,7 @@ const (
 	ClassContention                // transient: the dependency works, and undid this work because of another call's
 	ClassClient                    // permanent: the request is wrong and stays wrong
 	ClassBusiness                  // permanent: a valid "no", such as a declined card
-	ClassUnclassified              // nobody said what it means: not retried, a failure to the breaker
+	ClassUnclassified              // no classifier knows it: not retried, a failure to the breaker
 	ClassIgnored                   // the caller gave up: says nothing about the dependency
 	ClassRejected                  // a layer of gabion's below refused it unasked: says nothing of what this layer calls
 	ClassCrashed                   // the work panicked or called runtime.Goexit: says nothing either
@@ -36,8 +36,7 @@ const (
 )
 
 // Outcome is what a driver reports of one attempt. The zero Outcome says nothing, not
-// even that the work succeeded: see ClassUndecided. A machine that is told it takes it
-// for a failure that nobody classified.
+// even that the work succeeded: see ClassUndecided. A machine takes it for an unclassified failure.
 type Outcome struct {
 	Class  Class
 	Effect Effect
@@ -96,7 +95,7 @@ type Outcome struct {
 
 	// Code is the dependency's own word for it, for people and metrics: the status "503", an
 	// SQLSTATE, "UNAVAILABLE". Nothing is decided by it. It must come from a small set,
-	// since metrics count each by itself. Empty means that there is none.
+	// since metrics count each by itself. Empty means no code.
 	Code string
 }
 

@@ -98,7 +98,7 @@ func (c *check) marginInCall(p, r Policy) {
 }
 
 // hopInTime: what an internal dependency is told is the time left less the hop
-// margin, and a request that leaves it none is not sent.
+// margin, and a request that leaves it no time is not sent.
 func (c *check) hopInTime(p, r Policy) {
 	name, limit, written := "timeout.attempt", r.Timeout.Attempt, p.Timeout.Attempt
 	if call := r.Timeout.Call; call > 0 && (limit <= 0 || call < limit || call == limit && written == 0) {
@@ -276,7 +276,7 @@ func (c *check) openGrows(p, r Policy) {
 		"write at least "+FormatDuration(open)+", or a shorter open time")
 }
 
-// given returns d, saying so when nobody wrote it.
+// given returns d, and says so when it is a default.
 func given(d, written time.Duration) string {
 	if written == 0 {
 		return FormatDuration(d) + " (the default)"

@@ -67,9 +67,8 @@ type Policy struct {
 // Partitions bounds what a dependency keeps for each partition (host, tenant, endpoint)
 // that calls name: a breaker, latencies and a pace.
 type Partitions struct {
-	// Max is the most partitions that are kept. The others share one, whose breaker
-	// refuses nobody. Zero means 1000; Off means that all calls share one, whatever they
-	// name.
+	// Max is the most partitions that are kept. The others share one, whose breaker refuses no
+	// call. Zero means 1000; Off means that all calls share one, whatever they name.
 	Max int
 
 	// Idle is how long a partition with a closed breaker must be unused before another
@@ -91,7 +90,7 @@ type Trust uint8
 
 // Whose a dependency can be.
 const (
-	External Trust = iota // somebody else's: it gets no headers of ours
+	External Trust = iota // another company's: it gets no headers of ours
 	Internal              // ours: deadlines and attempt numbers travel to it
 )
 
@@ -150,8 +149,8 @@ type Timeout struct {
 	AttemptMin time.Duration
 
 	// Idle is the longest time for which a result that lives on after its verdict,
-	// as a response body does, may bring nothing while somebody reads it. Zero means
-	// 30 s, or Body when that is shorter; Off means that it may be silent for ever.
+	// as a response body does, may bring nothing while the caller reads it. Zero means 30 s, or
+	// Body when that is shorter; Off means that it may be silent for ever.
 	Idle time.Duration
 
 	// Body is the most time that such a result may take, from its verdict on. Zero
@@ -185,14 +184,13 @@ type Retry struct {
 	// at 30 s; a Base of Off, as in backoff.Const(0), means no wait.
 	Backoff backoff.Backoff
 
-	// Hold keeps a retry waiting while others fail, too: so many failures of theirs in
-	// a row, and no success since. It goes once somebody succeeds, or when the call's
-	// time is nearly over, or after one more wait if all of them were out at the same time:
-	// they may have met one blip, and would wait for each other. A dependency that has not answered well yet is not waited
-	// for: the call ends, as soon as a call failed that was sent after another had
-	// failed. The breaker
-	// counts the failures, whatever its rules, so without one nothing is held. Zero
-	// means 1; Off means that no retry waits for others.
+	// Hold keeps a retry waiting while other calls fail, too: Hold failures of theirs in a row, and
+	// no success since. The retry goes once a call succeeds, or when its own call's time is nearly
+	// over. It also goes after one more wait if all of them were out at the same time: they may
+	// have met one blip, and would wait for each other. A dependency that has not answered well yet
+	// is not waited for: the call ends as soon as a call failed that was sent after another had
+	// failed. The breaker counts the failures, whatever its rules, so without a breaker nothing is
+	// held. Zero means 1; Off means that no retry waits for others.
 	Hold int
 
 	// Immediate lets the first retry go without a wait when the attempt provably
@@ -299,7 +297,7 @@ type Bulkhead struct {
 	Max int
 
 	// Queue is the most calls waiting for a slot. Zero means twice Limit, also while
-	// that moves; Off means that nobody waits.
+	// that moves; Off means that no call waits.
 	Queue int
 
 	// QueueTimeout is the longest wait for a slot; the deadline bounds it too.

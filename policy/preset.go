@@ -17,8 +17,8 @@ var presets = []struct {
 	name   string
 	policy Policy
 }{
-	// Somebody else's HTTP API. Four attempts of 5 s and the longest
-	// waits, 1 + 2 + 4 s, are 27 s.
+	// Another company's HTTP API. Four attempts of 5 s and the longest waits, 1 + 2 + 4 s, are 27
+	// s.
 	{"external-api", Policy{
 		Timeout: Timeout{Call: 30 * time.Second, Attempt: 5 * time.Second},
 		Retry:   Retry{Attempts: 4, Backoff: backoff.Full(time.Second, 30*time.Second)},
@@ -30,8 +30,8 @@ var presets = []struct {
 		Timeout: Timeout{Call: 30 * time.Second, Attempt: 2 * time.Second},
 		Retry:   Retry{Attempts: 6, Backoff: backoff.Equal(500*time.Millisecond, 10*time.Second)},
 	}},
-	// Work that nobody waits for. Eleven attempts of 5 s and ten waits of at most
-	// 60 s are 655 s.
+	// Work without a waiting caller. Eleven attempts of 5 s and ten waits of at most 60 s are 655
+	// s.
 	{"message-queue", Policy{
 		Timeout: Timeout{Call: 11 * time.Minute, Attempt: 5 * time.Second},
 		Retry:   Retry{Attempts: 11, Backoff: backoff.Decorrelated(time.Second, 60*time.Second)},
@@ -79,10 +79,10 @@ var presets = []struct {
 }
 
 // Preset returns the policy of that name, to be used as it is or changed part by
-// part; false means that there is none. The names are [PresetNames]. Its waits suit its own
-// call timeout: with a shorter one, shorten retry.backoff too, and write an attempt timeout
-// that is no longer. In a file that is done by itself, the waits in proportion, unless the
-// file says them. The waits of message-queue are those of a broker, between calls: they stay.
+// part; false means an unknown name. The names are [PresetNames]. Its waits suit its own call
+// timeout: with a shorter one, shorten retry.backoff too, and write an attempt timeout that is no
+// longer. In a file that is done by itself, the waits in proportion, unless the file says them. The
+// waits of message-queue are those of a broker, between calls: they stay.
 func Preset(name string) (Policy, bool) {
 	for _, p := range presets {
 		if p.name == name {

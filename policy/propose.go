@@ -14,7 +14,7 @@ type TimeoutProposal struct {
 	Percentile Ratio         // what timeout.percentile could be instead; zero where the fixed one is all that helps
 	Observed   time.Duration // how long that share of the attempts took at most, …
 	Of         Ratio         // … this one, …
-	Samples    int64         // … of so many that were looked at
+	Samples    int64         // … of this number that were looked at
 	Reason     string        // all of that in one sentence, with what to write
 }
 
@@ -23,7 +23,7 @@ const (
 	fewSamples  = 100  // for a 99th percentile
 	manySamples = 1000 // for a 99.9th, and for a timeout that is shorter
 	farAbove    = 5    // times what is proposed: it waits for nothing
-	closeTo     = 0.8  // of it: what takes longer is cut off, and nobody knows how much that is
+	closeTo     = 0.8  // of it: what takes longer is cut off, and how much that is can't be measured
 )
 
 // ProposeAttempt compares the policy's attempt timeout with measured latency, and

@@ -10,7 +10,7 @@ type Reason uint8
 const (
 	None              Reason = iota
 	NotRetryable             // the failure is permanent
-	UnclassifiedError        // nobody said whether the failure is transient
+	UnclassifiedError        // no classifier says whether the failure is transient
 	NotSafe                  // transient, but repeating it may do it twice
 	AttemptsExhausted        // every attempt that the policy allows failed
 	BudgetExhausted          // the retry budget is spent
@@ -35,7 +35,7 @@ const (
 	WorkCrashed              // the work panicked or called runtime.Goexit
 	KeyMissing               // refused: the policy requires an idempotency key
 	OutcomeUnknown           // refused: the key may be forgotten, and what an earlier run did is not known
-	UnknownDependency        // nobody of that name
+	UnknownDependency        // no dependency has that name
 	Invalid                  // the call itself is malformed, such as a nil function
 	numReasons
 )

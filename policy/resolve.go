@@ -219,7 +219,7 @@ func (b Budget) resolved() Budget {
 	return b
 }
 
-// cheaper returns the lower of two costs, where one that is not positive is none.
+// cheaper returns the lower of two costs; a cost that is not positive does not count.
 func cheaper(cost, most int) int {
 	if most > 0 {
 		return min(cost, most)
@@ -360,8 +360,7 @@ func noRule[T number](v T) T {
 	return v
 }
 
-// shorter returns the shorter of two limits, where a limit that is not positive
-// is none.
+// shorter returns the shorter of two limits; a limit that is not positive does not count.
 func shorter(d, limit time.Duration) time.Duration {
 	if limit > 0 {
 		return min(d, limit)

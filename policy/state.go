@@ -37,7 +37,7 @@ const (
 	CauseProbesPassed                     // the probes succeeded
 	CauseProbeExpired                     // a probe did not end in time
 	CauseCooldownOver                     // the open time is over
-	CauseCallsRefused                     // so many calls were refused that one may probe
+	CauseCallsRefused                     // enough calls were refused that one may probe
 	CauseForced                           // by hand, to the state that the change names
 	CauseIsolated                         // by Isolate
 	CauseReleased                         // the last isolation was released
@@ -105,7 +105,7 @@ type Priority int8
 
 // The classes of priority.
 const (
-	PriorityLow    Priority = iota - 1 // background work, whoever can wait
+	PriorityLow    Priority = iota - 1 // background work, calls that can wait
 	PriorityNormal                     // the zero Priority
 	PriorityHigh                       // what the others are there for
 )

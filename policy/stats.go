@@ -162,7 +162,7 @@ type BudgetStats struct {
 	Tokens float64
 }
 
-// Overflow is the name of the partition that all partitions past the bound share. It
-// counts and reports, but refuses and holds back nobody: partitions that others name
-// must not decide about one that works.
+// Overflow is the name of the partition that all partitions past the bound share. It counts and
+// reports, but refuses and holds back no call: partitions that others name must not decide about
+// one that works.
 const Overflow = "_overflow"

@@ -16,8 +16,7 @@ const (
 	learnedText = "learned"
 )
 
-// The longest number that is read. Nobody needs more, and what is parsed is
-// bounded.
+// The longest number that is read. No number needs more, and what is parsed is bounded.
 const maxNumberText = 40
 
 var (

@@ -17,7 +17,7 @@ func (c *check) unused(p, r Policy) {
 		c.unusedInBreaker(p, r.Breaker)
 	}
 	if !p.Bulkhead.Off && r.Bulkhead.Queue == Off {
-		const why = "where nobody waits"
+		const why = "without a queue"
 		unused(c, p, "bulkhead.queue_timeout", "bulkhead.queue", why, "a queue", func(p *Policy) *time.Duration { return &p.Bulkhead.QueueTimeout })
 	}
 	if !p.Bulkhead.Off && r.Bulkhead.Limit != Learned {

@@ -28,7 +28,7 @@ func TestValidateFindsWhatHasNoEffect(t *testing.T) {
 		{Policy{Timeout: Timeout{AttemptMin: s}},
 			"timeout.attempt_min: 1s has no effect without timeout.percentile: write attempt: p99.9 as well, or leave it out"},
 		{Policy{Bulkhead: Bulkhead{Queue: Off, QueueTimeout: 2 * s}},
-			"bulkhead.queue_timeout: 2s has no effect where nobody waits: write a queue, or leave it out"},
+			"bulkhead.queue_timeout: 2s has no effect without a queue: write a queue, or leave it out"},
 		{Policy{Retry: Retry{Budget: Budget{Shape: BudgetWindow, Reserve: 2}}},
 			"retry.budget.reserve: 2 has no effect with retry.budget.shape: window: write shape: earned, or leave it out"},
 		{Policy{Retry: Retry{Budget: Budget{Shape: BudgetTokens, Start: 2}}},
@@ -78,7 +78,7 @@ func TestValidateFindsWhatHasNoEffect(t *testing.T) {
 	}
 }
 
-// What somebody switched off, and what says no more than the default, is no finding.
+// A section that is switched off, or that only repeats the default, is no finding.
 func TestValidateAcceptsWhatIsOff(t *testing.T) {
 	const s = time.Second
 	for name, p := range map[string]Policy{

@@ -26,7 +26,7 @@ const (
 	maxBudget    = Ratio(1)             // 100 %: one re-send for each call already doubles the load
 	minToken     = Ratio(0.001)         // tokens are counted in thousandths, as in gRPC's service config
 	maxTokens    = 1000                 // of a gRPC service config
-	minReserve   = 0.01                 // re-sends: less is none
+	minReserve   = 0.01                 // re-sends: less means no re-send
 	maxReserve   = 1000                 // re-sends: a fleet has as many times that
 	minBudgetTTL = time.Second          // as in Finagle, both
 	maxBudgetTTL = 60 * time.Second
@@ -72,7 +72,7 @@ func (fs Findings) Error() string {
 // Validate reports everything about p that is impossible: values out of bounds,
 // [Off] where nothing can be switched off, fields that contradict each other, and
 // fields that have no effect. The error is of type [Findings]; nil means that the policy can be used.
-// What is merely unwise is none of its business.
+// It does not report what is merely unwise: see package lint.
 //
 // p needs not be resolved. Fields are judged together by what they resolve to,
 // so a default can contradict what is written; the finding then says that it is
@@ -270,7 +270,7 @@ func (c *check) enum(path string, v uint8, known int, words string) {
 func (c *check) duration(path string, d, least, most time.Duration, insteadOfOff string) {
 	if d > 0 && d < min(least, minTime) {
 		proposal := "write at least " + FormatDuration(least)
-		if d < 10*time.Microsecond { // nobody means that, and Go takes a number for nanoseconds
+		if d < 10*time.Microsecond { // surely a mistake: Go takes a number for nanoseconds
 			proposal = "did you mean " + meant(d) + "? " + proposal
 		}
 		c.add(path, "", FormatDuration(d), "is too short", proposal)

@@ -21,7 +21,7 @@ var (
 	datedDoc = regexp.MustCompile(`docs/adr/|docs/mutation\.md`)
 )
 
-// help is what a command says of itself; false means that there is none.
+// helpOf returns a command's help text; false means that the command has none.
 func helpOf(t *testing.T, args ...string) (string, bool) {
 	t.Helper()
 	var out, complaint bytes.Buffer

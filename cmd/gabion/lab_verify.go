@@ -82,8 +82,7 @@ func tellCases(w io.Writer, cases []lab.AnchorCase, asJSON bool) (code int, err 
 	return code, writeVerdicts(w, cases)
 }
 
-// verifyProgress draws one line over itself where somebody watches, and is nil
-// elsewhere.
+// verifyProgress redraws one line on a terminal, and is nil elsewhere.
 func verifyProgress(w io.Writer) func(done, of int, name string) {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {

@@ -120,7 +120,7 @@ func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe
 func TestLabFailures(t *testing.T) {
 	var stderr bytes.Buffer
 	if code := run(t.Context(), []string{"lab", "anchor", "vegas"}, brokenPipe{}, &stderr); code != exitFailure || !strings.Contains(stderr.String(), "broken pipe") {
-		t.Errorf("nobody reads: %d, %q", code, &stderr)
+		t.Errorf("a broken pipe: %d, %q", code, &stderr)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()

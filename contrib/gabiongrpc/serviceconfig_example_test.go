@@ -40,7 +40,7 @@ func ExampleFromServiceConfig() {
 	}
 	// Output:
 	// 4 attempts in 2s
-	// 2:20 timeout.idle: a stream that brings nothing for 30s while somebody waits for it is ended
+	// 2:20 timeout.idle: a stream that brings nothing for 30s while a caller waits for it is ended
 	// 2:20 breaker, bulkhead, pace: gabion adds them with their defaults
 }
 

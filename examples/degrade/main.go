@@ -1,6 +1,6 @@
-// Command degrade shows what a shop does as it has less and less to work with: it leaves
-// out what nobody needs, shares what is left, and refuses in time what it can't do. It is
-// the program of docs/patterns/degradation.md, and needs no network.
+// Command degrade shows what a shop does as it has less and less to work with: it leaves out what
+// is optional, shares what is left, and refuses in time what it can't do. It is the program of
+// docs/patterns/degradation.md, and needs no network.
 package main
 
 import (
@@ -27,12 +27,12 @@ func main() {
 	}
 }
 
-// errDown is what a dial to nobody brings.
+// errDown is the error of a dial to a port where no server listens.
 var errDown = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 
 // A world is what the shop asks, and what is wrong with it.
 type world struct {
-	stockDown, tipsDown atomic.Bool // nobody listens
+	stockDown, tipsDown atomic.Bool // connections are refused
 	tipsHang            atomic.Bool // no answer comes
 	slow                atomic.Bool // the warehouse answers when gate is closed
 	gate                chan struct{}

@@ -42,8 +42,9 @@ func TestThePageIsUpToDate(t *testing.T) {
 	}
 }
 
-// A dependency that can't be had is a fallback, and counted. One that does not answer in
-// time is none, since nobody knows what it did; the page is the same, after 300 ms.
+// When a dependency can't be reached, the page uses a fallback, which is counted. When it does not
+// answer in time the outcome is unknown, so no fallback is counted; the page is the same, after 300
+// ms.
 func TestASubstituteIsCounted(t *testing.T) {
 	for name, c := range map[string]struct {
 		hangs     bool

@@ -20,8 +20,8 @@ type source func(context.Context) (string, error)
 
 const bestSold = "best sold: bulbs"
 
-// A shop shows the page of an item. Without stock there is none; without tips it shows
-// what sells best.
+// A shop shows the page of an item. Without stock it shows no page; without tips it shows what
+// sells best.
 type shop struct {
 	stock, tips       *gabion.Dependency
 	askStock, askTips source

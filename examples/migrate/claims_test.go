@@ -89,7 +89,7 @@ func TestMigrations(t *testing.T) {
 	}
 	for name := range promised {
 		if !names[name] {
-			t.Errorf("nobody asks: %s", name)
+			t.Errorf("no question is named %s", name)
 		}
 	}
 	all := make([][]row, len(migrations))

@@ -114,7 +114,7 @@ func TestSnippetsAreRead(t *testing.T) {
 					t.Errorf("%s: %v", page, err)
 				}
 			case language != "go":
-				t.Errorf("%s: nobody tests %s", page, language)
+				t.Errorf("%s: no test covers %s", page, language)
 			}
 		}
 	}

@@ -72,7 +72,7 @@ func charge(ctx context.Context) error {
 	return err
 }
 
-// Observe is told what became of each message.
+// Observe receives the outcome of each message.
 func (b *bank) Observe(_ context.Context, e policy.Event) {
 	if e.Kind == policy.KindMessageDisposed && e.Code == "ack/duplicate" {
 		b.mu.Lock()
@@ -102,7 +102,7 @@ func (b *bank) counts() (charged []string, again int) {
 	return charged, b.again
 }
 
-// await waits until so many orders are charged and so many messages came again.
+// await waits for a number of charges and a number of duplicate messages.
 func (b *bank) await(ctx context.Context, charges, duplicates int) error {
 	ticks := time.NewTicker(20 * time.Millisecond)
 	defer ticks.Stop()

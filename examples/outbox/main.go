@@ -178,7 +178,7 @@ func relay(ctx context.Context, url, file string) error {
 	return r.Run(ctx)
 }
 
-// A mortal publisher ends its process after it has published, if it is told to.
+// A mortal publisher can end its process after it has published.
 type mortal struct{ outbox.Publisher }
 
 // Publish implements outbox.Publisher.

@@ -107,7 +107,7 @@ func (b *bank) charge(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, "charged", cents)
 }
 
-// discarded is an answer that nobody gets.
+// discarded is an answer whose caller has gone.
 type discarded struct{ header http.Header }
 
 func (d discarded) Header() http.Header         { return d.header }

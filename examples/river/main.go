@@ -57,7 +57,7 @@ var stories = []story{
 	{"lost", "charged, and the answer is lost: asked again with the same key", []fault{silent}},
 	{"outage", "two answers of 503: River runs the job again, later", []fault{down, down}},
 	{"busy", "Retry-After of 2 s: snoozed, no attempt is used", []fault{busy(2)}},
-	{"declined", "402: cancelled, for somebody to look at", nil},
+	{"declined", "402: cancelled, for an operator to look at", nil},
 }
 
 // run plays the stories, one after the other, and prints a table.
@@ -78,7 +78,7 @@ func run(ctx context.Context, to io.Writer, url string) error {
 	defer server.Close()
 	client := newBankClient(server.URL, gabion.New("bank", throughBank()))
 	defer client.http.CloseIdleConnections()
-	quick := settings{waits: backoff.Equal(time.Second, 5*time.Second)} // so that nobody waits for an hour
+	quick := settings{waits: backoff.Equal(time.Second, 5*time.Second)} // so that the example ends within an hour
 	jobs, err := newWorker(pool, client, quick)
 	if err != nil {
 		return err

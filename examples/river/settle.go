@@ -16,7 +16,7 @@ import (
 
 // What settle does with a job whose dependency can't be had for now.
 const (
-	shortSnooze = time.Second    // when nobody said how long it takes
+	shortSnooze = time.Second    // when the error has no RetryAfter
 	patience    = 12 * time.Hour // then such jobs use up River's attempts and come to an end
 )
 
@@ -25,7 +25,7 @@ const (
 //
 //	nil             the job is done
 //	JobSnooze       nothing is wrong with the job: later, and no attempt of River's is used
-//	JobCancel       it would end in the same way each time: somebody has to look at it
+//	JobCancel       it would end in the same way each time: an operator has to look at it
 //	any other error River runs it again, when its retry policy says, and counts
 func settle(job *rivertype.JobRow, err error) error {
 	var e *gabion.Error

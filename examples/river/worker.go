@@ -25,7 +25,7 @@ import (
 const (
 	callTimeout = 8 * time.Second
 	jobTimeout  = 10 * time.Second
-	rescueAfter = 2 * time.Minute // River's default is an hour: so long nobody is charged
+	rescueAfter = 2 * time.Minute // River's default is an hour: until then the job waits
 )
 
 // The longest life of a job has to fit, too: the bank remembers a key for keyRetention, and

@@ -13,8 +13,8 @@ import (
 // EnderKey finds the Ender in the context of an attempt.
 type EnderKey struct{}
 
-// Ender ends its attempt: whoever works with the attempt's context sees it canceled.
-// It may be called from any goroutine, and more than once.
+// Ender ends its attempt, whose context is then canceled. It may be called from any goroutine, and
+// more than once.
 type Ender interface{ End() }
 
 // Dependency is a *gabion.Dependency as adapters see it.
@@ -39,12 +39,12 @@ type Dependency interface {
 	// Means reads an error as the dependency's classifier does for calls without a result.
 	Means(err error) policy.Outcome
 
-	// Room says how many calls may begin now as far as the breaker and the dependency's own
-	// wishes are concerned, and if that is none, when to ask again.
+	// Room says how many calls the breaker and the dependency's own wishes let begin now. If it
+	// returns zero calls, after is when to ask again.
 	Room() (calls int, after time.Duration)
 
-	// Slots returns the limit of the bulkhead, the learned one where it learns. Zero means that
-	// there is none.
+	// Slots returns the limit of the bulkhead, the learned one where it learns. Zero means no
+	// limit.
 	Slots() int
 
 	// Redelivery decides what becomes of a message whose work failed: with policy.None
@@ -116,7 +116,7 @@ var (
 var HoldSlot func(gabionAttempt any)
 
 // Spare gives back the memory of a *gabion.Attempt that Begin returned and that was closed.
-// Nobody may use the attempt any more. Its context may live on.
+// The attempt must not be used afterwards. Its context may live on.
 var Spare func(gabionAttempt any)
 
 // Unspent says of a *gabion.Attempt that was begun with Repeat that its work had no need to

@@ -7,15 +7,15 @@ import (
 )
 
 // control says whether the server is overloaded, by how long requests wait. A queue
-// that empties now and then evens out the arrivals. One that stands is of no use:
-// everybody waits, and no more gets done. That is CoDel's thought (RFC 8289). Two things
-// are different here. Requests don't come slower because one was dropped, as packets of
-// TCP do: so whoever has waited too long in an overload is refused, without a law for how
-// many at a time. And the overload ends by what arrives and not by what waits: the queue
-// of an overload is short, and may be empty by chance.
+// that empties now and then evens out the arrivals. One that stands is of no use: all requests
+// wait, and no more gets done. That is CoDel's thought (RFC 8289). Two things are different here.
+// Dropping a request does not slow down the others, as it does with packets of TCP: so an overload
+// refuses each request that has waited too long, without a law for how many at a time. And the
+// overload ends by what arrives and not by what waits: the queue of an overload is short, and may
+// be empty by chance.
 //
-//   - It begins when for an interval nobody got a slot at once, and nobody who waited got
-//     one within the target while the queue had room.
+// - It begins when for an interval no request got a slot at once, and none that waited got one
+// within the target while the queue had room.
 //   - It ends after an interval in which a tenth of the requests found a free slot. If all
 //     have to wait again soon after that, it goes on at once: callers who come back when
 //     they are no longer refused would else fill the queue for an interval each time.
@@ -41,8 +41,7 @@ const (
 	overload
 )
 
-// enough is the share of requests that find a free slot where there is no overload: one
-// in so many.
+// Without an overload at least one in enough requests finds a free slot.
 const enough = 10
 
 // soon is how many intervals after its end an overload goes on, after a tenth of an interval
@@ -57,7 +56,7 @@ func (c *control) needs(now clock.Instant) time.Duration {
 	return c.interval
 }
 
-// late is told that somebody waits, or has waited, for the target or longer.
+// late notes that a request waits, or has waited, for the target or longer.
 func (c *control) late(now clock.Instant) {
 	switch {
 	case c.interval <= 0:
@@ -68,14 +67,13 @@ func (c *control) late(now clock.Instant) {
 	}
 }
 
-// noRoom is told that the queue was full: nobody knows how long those would have
-// waited who are refused.
+// noRoom notes that the queue was full. How long the refused requests would have waited is unknown.
 func (c *control) noRoom(now clock.Instant) {
 	c.full, c.hasFull = now, true
 	c.late(now)
 }
 
-// served is told how long somebody waited who got a slot now.
+// served notes how long a request waited that gets a slot now.
 func (c *control) served(now clock.Instant, waited time.Duration) {
 	if waited >= c.target || c.hasFull && now.Sub(c.full) < c.target {
 		c.late(now)
@@ -84,14 +82,15 @@ func (c *control) served(now clock.Instant, waited time.Duration) {
 	c.calm()
 }
 
-// calm is told that nobody has to wait any more, or only one tenant.
+// calm notes that no request has to wait any more, or only those of one tenant.
 func (c *control) calm() {
 	if c.state == standing {
 		c.state = calm
 	}
 }
 
-// arrived is told of every request unless all is calm, and whether it found a free slot.
+// arrived counts a request, and whether it found a free slot. While all is calm it need not be
+// called.
 func (c *control) arrived(now clock.Instant, free bool) {
 	if free {
 		c.calm()

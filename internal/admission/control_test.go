@@ -11,7 +11,7 @@ const ms = time.Millisecond
 
 func at(d time.Duration) clock.Instant { return clock.Instant(0).Add(d) }
 
-// A said is one thing that a control is told.
+// A said is one call of a control's method.
 type said struct {
 	at     time.Duration
 	what   string // late, served, full, free or taken
@@ -50,19 +50,19 @@ func TestWhatIsAnOverload(t *testing.T) {
 		want state
 	}{
 		{"nothing is", nil, calm},
-		{"nobody is served in time for an interval", [][]said{over}, overload},
-		{"a moment less than an interval is none", [][]said{every(10*ms, 0, 90*ms, long)}, standing},
+		{"no request is served in time for an interval", [][]said{over}, overload},
+		{"a moment less than an interval is no overload", [][]said{every(10*ms, 0, 90*ms, long)}, standing},
 		{"one who is served in time ends the count", [][]said{every(10*ms, 0, 90*ms, long), {{at: 95 * ms, what: "served", waited: 4 * ms}}, every(10*ms, 96*ms, 190*ms, long)}, standing},
 		{"one who finds a free slot ends the count", [][]said{every(10*ms, 0, 90*ms, long), {{at: 95 * ms, what: "free"}}, every(10*ms, 96*ms, 190*ms, long)}, standing},
 		{"a short queue that is full for an interval", [][]said{every(2*ms, 0, 110*ms, said{what: "full"}), {{at: 111 * ms, what: "served", waited: ms}}}, overload},
-		{"a queue that was full for once is none", [][]said{{{what: "full"}, {at: 30 * ms, what: "served", waited: ms}}, every(10*ms, 40*ms, 120*ms, long)}, standing},
+		{"a queue that was full once is no overload", [][]said{{{what: "full"}, {at: 30 * ms, what: "served", waited: ms}}, every(10*ms, 40*ms, 120*ms, long)}, standing},
 		{"what waits may be served in time by chance", [][]said{over, {{at: 120 * ms, what: "served", waited: ms}}}, overload},
 		{"it goes on while fewer than a tenth find a free slot", [][]said{over, every(5*ms, 105*ms, 195*ms, said{what: "taken"}), {{at: 196 * ms, what: "free"}}, {{at: 205 * ms, what: "taken"}}}, overload},
 		{"it ends when a tenth does", [][]said{over, every(15*ms, 105*ms, 190*ms, said{what: "taken"}), {{at: 196 * ms, what: "free"}}, {{at: 205 * ms, what: "taken"}}}, calm},
 		{"it goes on when all wait again soon after it has ended", [][]said{over, {{at: 301 * ms, what: "taken"}}, every(5*ms, 310*ms, 320*ms, long)}, overload},
 		{"all have to wait for a moment at least", [][]said{over, {{at: 301 * ms, what: "taken"}}, every(5*ms, 310*ms, 315*ms, long)}, standing},
 		{"it begins anew when they wait again later", [][]said{over, {{at: 301 * ms, what: "taken"}}, every(10*ms, 510*ms, 600*ms, long)}, standing},
-		{"it ends when nobody comes for an interval", [][]said{over, every(10*ms, 105*ms, 150*ms, said{what: "taken"}), {{at: 301 * ms, what: "taken"}}}, calm},
+		{"it ends when no request comes for an interval", [][]said{over, every(10*ms, 105*ms, 150*ms, said{what: "taken"}), {{at: 301 * ms, what: "taken"}}}, calm},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			x := control{target: 5 * ms, interval: 100 * ms}
@@ -140,8 +140,8 @@ func (h history) needs(i, from int) time.Duration {
 	return 100 * ms
 }
 
-// begins returns the first fact at which an overload begins: a late one, so long after
-// another, with nobody served in time in between.
+// begins returns the first fact at which an overload begins: a late request, an interval after
+// another late one, with none served in time in between.
 func (h history) begins(from int) int {
 	for i := from; i < len(h); i++ {
 		first := -1

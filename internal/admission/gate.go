@@ -41,7 +41,7 @@ type Rules struct {
 
 	// Target is how long a request may wait in an overload. Interval is how long it may
 	// wait otherwise, and for how long all must have waited longer than Target until it
-	// is an overload. Without an Interval nobody is refused for having waited.
+	// is an overload. Without an Interval no request is refused for having waited.
 	Target, Interval time.Duration
 
 	// Fair shares slots and queue among tenants, as [bulkhead.New] says.
@@ -56,7 +56,7 @@ type Rules struct {
 	Shards int
 }
 
-// Slot is the right to be worked on. The zero Slot is none.
+// Slot is the right to be worked on. The zero Slot holds no slot.
 type Slot = bulkhead.Slot
 
 // Gate admits requests. Make one with [New]. All methods are safe for concurrent use.
@@ -100,8 +100,8 @@ func (g *Gate) boundTenants() {
 // SetLimit changes how many requests are worked on at once.
 func (g *Gate) SetLimit(limit int) { g.Resize(limit, -1) }
 
-// Resize changes how many requests are worked on at once, and how many wait; a negative
-// queue stays what it is. Nobody is sent away.
+// Resize changes how many requests are worked on at once, and how many wait; a negative queue
+// leaves the queue's length as it is. No request is sent away.
 func (g *Gate) Resize(limit, queue int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -143,8 +143,8 @@ func (g *Gate) Ended(now, began, deadline clock.Instant, done bool) {
 	}
 }
 
-// Enter takes a slot if one is free and nobody who could have it waits for it. The tenant
-// matters only to a fair gate.
+// Enter takes a slot if one is free and no waiting request may have it. The tenant matters only to
+// a fair gate.
 func (g *Gate) Enter(now clock.Instant, tenant string) (Slot, bool) {
 	s, ok := g.b.TryAcquire(tenant)
 	if ok && g.state.Load() != 0 {
@@ -175,13 +175,14 @@ func (g *Gate) Release(now clock.Instant, s Slot) {
 	refused.wake()
 }
 
-// waitsLong reports whether somebody has waited for the target or longer. g.mu is held.
+// waitsLong reports whether the first request in the queue has waited for the target or longer.
+// g.mu is held.
 func (g *Gate) waitsLong(now clock.Instant) bool {
 	return g.waits.head != nil && now.Sub(g.waits.head.came) >= g.rules.Target
 }
 
-// late tells the control that somebody waits or has waited for long, unless that is only
-// the tenant's own matter. g.mu is held.
+// late tells the control that a request waits or has waited for long, unless only its tenant's
+// bound holds it up. g.mu is held.
 func (g *Gate) late(now clock.Instant) {
 	if g.room() {
 		g.control.calm()

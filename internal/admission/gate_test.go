@@ -197,8 +197,8 @@ func (p *played) end(v *visitor, s Slot, a Answer) {
 	}
 }
 
-// check compares what the gate says with what is known, and looks for a slot that is
-// free although somebody waits who may have it.
+// check compares what the gate says with what is known, and looks for a free slot that a waiting
+// request may have.
 func (p *played) check() {
 	s, _ := p.g.Stats()
 	if s.InUse != len(p.inside) || s.Queued != len(p.waiting) {
@@ -288,7 +288,7 @@ func TestTheNewestGoesFirstInAnOverload(t *testing.T) {
 		slot, _ := g.Enter(0, "")
 		var wait Wait
 		g.Join(0, &wait, nil, 0, "", clock.Never)
-		g.mu.Lock() // as after an interval in which nobody was served in time
+		g.mu.Lock() // as after an interval in which no request was served in time
 		g.control.late(at(0))
 		g.control.late(at(100 * ms))
 		g.setState()
@@ -307,7 +307,7 @@ func TestTheNewestGoesFirstInAnOverload(t *testing.T) {
 	}
 }
 
-// A class has its turn, and its places in the queue, only while nobody waits in a higher one.
+// A class has its turn, and its places in the queue, only while no request of a higher class waits.
 func TestALowerClassGivesWayHoweverOftenItDid(t *testing.T) {
 	const high = 100 // more than a bulkhead of a policy lets go first
 	g := New(Rules{Limit: 1, Queue: high + 1, Target: 50 * ms, Interval: 100 * ms})

@@ -7,7 +7,7 @@ import (
 	"github.com/gabion-go/gabion/internal/clock"
 )
 
-// overloaded has a gate go through an interval in which nobody was served in time.
+// overloaded has a gate go through an interval in which no request was served in time.
 func overloaded(g *Gate) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -71,7 +71,7 @@ func TestASlotThatComesTooLateIsGivenBack(t *testing.T) {
 	}
 }
 
-// Whoever leaves the queue or is refused there has no place in it any more.
+// A request that leaves the queue or is refused there gives back its place.
 func TestWhoeverLeavesHasNoPlace(t *testing.T) {
 	for _, c := range []struct {
 		fact string

@@ -56,9 +56,9 @@ func (w *Wait) Until() clock.Instant { return w.until }
 // again soon is then of no use to anybody.
 func (w *Wait) Whole() bool { return w.whole }
 
-// Join puts a request in the queue. The deadline is the caller's; clock.Never is none. It
-// answers Waiting, and then calls waker when [Gate.Ask] has another answer, perhaps
-// before Join returns; or it answers why the request is refused.
+// Join puts a request in the queue. The deadline is the caller's; clock.Never means no deadline. It
+// answers Waiting, and then calls waker when [Gate.Ask] has another answer, perhaps before Join
+// returns; or it answers why the request is refused.
 func (g *Gate) Join(now clock.Instant, w *Wait, waker bulkhead.Waker, p policy.Priority, tenant string, deadline clock.Instant) Answer {
 	last := g.last(now, deadline)
 	*w = Wait{waker: waker, tenant: tenant, came: now, until: last, last: last, deadline: deadline, class: class(p)}
@@ -218,7 +218,7 @@ func (g *Gate) shed(now clock.Instant, refused *list) {
 // isNext reports whether a request waits only for the next slots to come free, and not for lack of
 // them: one of a lower class got a slot not long ago, so that there are enough for the
 // class; or its tenant has slots, and fewer than its part. Where all work takes as long,
-// slots come free together, and nobody gets one in between. g.mu is held.
+// slots come free together, and no request gets one in between. g.mu is held.
 func (g *Gate) isNext(now clock.Instant, w *Wait) bool {
 	for _, at := range g.served[:w.class] {
 		if now.Sub(at) < g.rules.Interval {
@@ -299,7 +299,7 @@ func (l *list) remove(w *Wait) {
 	w.prev, w.next, w.listed = nil, nil, false
 }
 
-// wake wakes all in a list that nobody else has. No lock is held.
+// wake wakes all in a list that only the caller has. No lock is held.
 func (l *list) wake() {
 	for w := l.head; w != nil; {
 		next := w.next

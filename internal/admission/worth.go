@@ -15,16 +15,16 @@ const (
 	full   = 40          // tokens
 	open   = 20          // up to here, and where nothing new is known, what the work takes decides
 	news   = 30          // where one was done in time that had as little or less
-	tryOne = 150         // of those that have too little time one in so many is begun nevertheless, …
+	tryOne = 150         // of those that have too little time one in 150 is begun nevertheless, …
 	tryAt  = time.Second // … or one after so long, where a slot is free
 	stale  = time.Minute // after which it is forgotten what became of those with as much time
 )
 
 // worth finds out whether work is worth beginning that must be done within a time. It knows two
-// things: how long the work takes, whoever it is for; and what became of those who had about
-// as much time. The latter has the last word, since short deadlines mostly belong to quick work.
-// Where fewer than one in twenty is done in time, it is not begun, but for one in 150: lest it
-// goes unnoticed when the work gets quicker.
+// things: how long the work takes over all callers, and what became of requests with about as much
+// time. The latter has the last word, since short deadlines mostly belong to quick work. Where
+// fewer than one in twenty is done in time, it is not begun, but for one in 150: lest it goes
+// unnoticed when the work gets quicker.
 //
 // It takes no lock. Where two write at once, one of them is lost.
 type worth struct {

@@ -100,7 +100,7 @@ func TestAFreeSlotIsTriedOnceInASecond(t *testing.T) {
 	}
 }
 
-// In a queue nobody waits for longer than leaves time for the work.
+// No request waits in the queue for so long that too little time is left for the work.
 func TestWhoMayWaitLeavesTimeForTheWork(t *testing.T) {
 	d := newDays()
 	d.ask(100, 0, 30*ms)

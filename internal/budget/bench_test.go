@@ -82,7 +82,7 @@ func BenchmarkTryWithdrawRefused(b *testing.B) {
 	}
 }
 
-// An outage: everybody asks and nobody is granted anything.
+// An outage: every call asks, and none is granted a re-send.
 func BenchmarkTryWithdrawRefusedParallel(b *testing.B) {
 	b.ReportAllocs()
 	w := MakeWindow(10*time.Second, 2*runtime.GOMAXPROCS(0))

@@ -55,7 +55,7 @@ func NewRules(ratio, floorPerSecond float64, window time.Duration) Rules {
 	}
 }
 
-// rounded returns x in so many parts, at least 0 and at most limit.
+// rounded returns x × parts as a whole number, at least 0 and at most limit.
 func rounded(x float64, parts, limit int64) int64 {
 	if !(x > 0) {
 		return 0
@@ -66,7 +66,7 @@ func rounded(x float64, parts, limit int64) int64 {
 	return int64(math.Round(float64(x * float64(parts))))
 }
 
-// Allows returns how many re-sends the rules allow beside so many calls.
+// Allows returns how many re-sends the rules allow beside a number of calls.
 func (r Rules) Allows(calls int64) int64 {
 	high, low := bits.Mul64(uint64(max(r.RatioPPM, 0)), uint64(calls))
 	floor := min(max(r.FloorMilli, 0), math.MaxInt64/1000) * 1000
@@ -107,8 +107,7 @@ type Window struct {
 }
 
 // MakeWindow returns an empty budget over span, which is rounded up to a whole
-// microsecond. Calls are counted on so many cache lines, at most 256, rounded up to a
-// power of two.
+// microsecond. Calls are counted on shards cache lines, at most 256, rounded up to a power of two.
 func MakeWindow(span time.Duration, shards int) (w Window) {
 	w.calls.make(shards)
 	w.width = widthOf(span)
@@ -141,8 +140,8 @@ func (w *Window) Span() time.Duration {
 
 func (w *Window) span() time.Duration { return w.width * (slices - 1) }
 
-// Reservation is a re-send that was granted and not yet made. The zero
-// Reservation is none. It is a value of the caller's: refund it at most once.
+// Reservation is a re-send that was granted and not yet made. The zero Reservation reserves
+// nothing. The caller owns it, and refunds it at most once.
 type Reservation struct {
 	at   clock.Instant
 	held bool
@@ -227,7 +226,7 @@ func (w *Window) sum(now clock.Instant) (calls, resends int64) {
 // for it counts any more.
 func (w *Window) forgets(now clock.Instant) bool { return now.Sub(w.last) >= w.span() }
 
-// slice returns the index of the slice that is so many slices older than the newest.
+// slice returns the index of the slice that is age slices older than the newest.
 func (w *Window) slice(age int) int { return (int(w.newest) - age + slices) % slices }
 
 // turn makes the slice of now the newest, if it is not older. It returns now, or when the
@@ -242,7 +241,7 @@ func (w *Window) turn(now clock.Instant) clock.Instant {
 	return max(now, end.Add(-w.width))
 }
 
-// move begins so many new slices, the last of them that of now.
+// move begins n new slices, the last of them that of now.
 func (w *Window) move(now clock.Instant, n int) {
 	total := uint32(w.calls.sum())
 	for range n {

@@ -17,7 +17,7 @@ const (
 	s  = clock.Instant(time.Second)
 )
 
-// deposit counts so many calls at one moment.
+// deposit counts a number of calls at one moment.
 func deposit(w *Window, now clock.Instant, calls int) {
 	for i := range calls {
 		w.Deposit(now, uint32(i))
@@ -209,8 +209,8 @@ func TestOlderSlicesAreNotTakenForSettled(t *testing.T) {
 	}
 }
 
-// A deposit that has ended is seen by whoever asks next, also one that was
-// overtaken by the turn of a slice.
+// The next question sees every deposit that has ended, also one that was overtaken by the turn of a
+// slice.
 func TestNoDepositIsMissedWhileSlicesTurn(t *testing.T) {
 	const callers, each = 4, 1500
 	for range 20 {

@@ -71,8 +71,8 @@ type Earned struct {
 // marks is how many marks a window has. Its successes are known to within that part.
 const marks = 4
 
-// MakeEarned returns a budget that holds the start. Successes are counted on so many
-// cache lines, at most 256, rounded up to a power of two.
+// MakeEarned returns a budget that holds the start. Successes are counted on shards cache lines, at
+// most 256, rounded up to a power of two.
 func MakeEarned(r EarnedRules, shards int) (e Earned) {
 	e.successes.make(shards)
 	e.level = r.Start
@@ -170,8 +170,8 @@ func (e *Earned) Refund() {
 // mostProven is how many more than the reserve are kept at most.
 const mostProven = 4
 
-// provenFor is how many successes take away one of those that are proven. Where fewer than one
-// call in so many is sent again, nothing is known of what re-sends are worth.
+// provenFor is how many successes take away one of those that are proven. Where fewer than one call
+// in provenFor is sent again, nothing is known of what re-sends are worth.
 const provenFor = 200
 
 // Lasting is how many re-sends [Earned.Ended] looks back.
@@ -306,7 +306,7 @@ func (e *Earned) lately(now clock.Instant, r *EarnedRules) (successes uint64, si
 	return uint64(total - before), min(oldest, now)
 }
 
-// worth returns what so many successes earn, at most far more than can be spent.
+// worth returns what the successes earn, at most far more than can be spent.
 func worth(successes uint64, ratio int64) int64 {
 	high, low := bits.Mul64(successes, uint64(max(ratio, 0)))
 	if high > 0 || low > math.MaxInt64/4 {

@@ -10,7 +10,7 @@ import (
 	"github.com/gabion-go/gabion/internal/interleave"
 )
 
-// floor allows so many re-sends, whatever is called.
+// floor allows a number of re-sends, whatever is called.
 func floor(resends int64) Rules { return Rules{0, resends * 1000} }
 
 // scene is a Window of two shards with slices of a second, and workers that write
@@ -34,8 +34,8 @@ func (s *scene) log() []*deed {
 	return append(append([]*deed(nil), s.workers[0].log...), s.workers[1].log...)
 }
 
-// falselyRefused returns an error if somebody was refused though less was surely
-// granted than the calls surely allow.
+// falselyRefused returns an error if a re-send was refused though surely fewer were granted than
+// the calls allow.
 func falselyRefused(log []*deed) error {
 	for _, n := range log {
 		if n.kind != 'n' {

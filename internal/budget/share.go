@@ -12,7 +12,7 @@ func NewShareRules(ratio float64, least int) ShareRules {
 	return ShareRules{RatioPPM: rounded(ratio, million, million*million), Min: int64(max(least, 0))}
 }
 
-// Allows returns how many re-sends may be in flight beside so many calls.
+// Allows returns how many re-sends may be in flight beside a number of calls.
 func (r ShareRules) Allows(calls int64) int64 {
 	return max(worth(uint64(max(calls, 0)), r.RatioPPM)/million, r.Min, 0)
 }
@@ -22,10 +22,10 @@ func (r ShareRules) Allows(calls int64) int64 {
 //
 // A call is in flight from its first attempt to its end, and so while it waits to be sent
 // again. A re-send is in flight from when it is granted, which is before that wait, until
-// its attempt has ended. So calls that fail together can't all find room, and calls that
-// wait make room for nobody else. With attempts that take equally long, the re-sends of
-// many calls add ratio / (1 − ratio) to the load at most. Re-sends that end sooner than
-// first attempts add more: a Share bounds what is in flight and not what is sent.
+// its attempt has ended. So calls that fail together can't all find room, and a call that waits
+// leaves no room for another. With attempts that take equally long, the re-sends of many calls add
+// ratio / (1 − ratio) to the load at most. Re-sends that end sooner than first attempts add more: a
+// Share bounds what is in flight and not what is sent.
 //
 // Calls are counted by shards. A Share is made by [MakeShare]; the zero Share counts on one
 // word. All methods are safe for concurrent use and take no lock. It must not be copied
@@ -35,8 +35,8 @@ type Share struct {
 	resends atomic.Int64
 }
 
-// MakeShare returns an empty budget. Calls are counted on so many cache lines, at most 256,
-// rounded up to a power of two.
+// MakeShare returns an empty budget. Calls are counted on shards cache lines, at most 256, rounded
+// up to a power of two.
 func MakeShare(shards int) (s Share) {
 	s.calls.make(shards)
 	return

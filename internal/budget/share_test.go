@@ -23,7 +23,7 @@ func TestAShareOfTheCallsInFlight(t *testing.T) {
 		{"a quarter of a hundred", 100, 0.25, 3, 25},
 		{"a fifth of 25", 25, 0.2, 3, 5},
 		{"the least, where there are two calls", 2, 0.2, 3, 3},
-		{"the least, where there is none", 0, 0.2, 3, 3},
+		{"the least, where there is no call", 0, 0.2, 3, 3},
 		{"the whole part of a share", 24, 0.2, 3, 4},
 		{"no least", 4, 0.2, 0, 0},
 		{"no share", 1000, 0, 3, 3},

@@ -2,18 +2,17 @@
 //
 // A bulkhead has slots and a queue. A call takes a free slot, or joins the queue if
 // none is free. A slot that is given back goes straight to the next waiter: a waiter
-// that is woken already has its slot. So nobody competes for it, and the order of the
-// queue is exact. A new call never gets a slot while others wait.
+// that is woken already has its slot. So no other call competes for it, and the order of the queue
+// is exact. A new call never gets a slot while others wait.
 //
 // Nothing here blocks, reads a clock or starts a goroutine. The caller decides how long
 // it waits, and ends it with [Bulkhead.Leave]: a queue timeout, a deadline and a
 // cancelled caller are the same thing here.
 //
 // Limit, queue length and slots in use are one atomic word. A slot is taken by one
-// compare-and-swap, given back by one add. The lock is taken only where somebody waits,
-// or where the bulkhead is fair. One rule keeps wake-ups from getting lost: first change
-// the word; then, if anybody waits, hand over what is free, under the lock; then wake,
-// outside the lock.
+// compare-and-swap, given back by one add. The lock is taken only while a call waits, or if the
+// bulkhead is fair. One rule keeps wake-ups from getting lost: first change the word; then, if
+// anybody waits, hand over what is free, under the lock; then wake, outside the lock.
 package bulkhead
 
 import (
@@ -27,7 +26,7 @@ import (
 // 2 097 151. A limit above it means Off.
 const Off = maxLimit
 
-// Waker is told that the answer of [Bulkhead.Granted] has changed. Wake
+// Waker learns that the answer of [Bulkhead.Granted] has changed. Wake
 //
 //   - never blocks, and takes no lock that its owner holds while it calls the
 //     bulkhead: Wake may be called before Join returns;
@@ -38,8 +37,8 @@ const Off = maxLimit
 // holds no lock of its own while it calls Wake.
 type Waker interface{ Wake() }
 
-// Slot is the right to be out. It is passed by value; the zero Slot is none. A Slot is
-// given back once, to the bulkhead that gave it.
+// Slot is the right to be out. It is passed by value; the zero Slot holds no slot. A Slot is given
+// back once, to the bulkhead that gave it.
 type Slot struct{ tenant *tenant }
 
 // Held reports whether s is a slot at all.
@@ -70,9 +69,9 @@ type Bulkhead struct {
 	strict      bool                // no class goes before a higher one
 }
 
-// New returns a bulkhead with limit slots and room for queue waiters. Without slots
-// nobody gets through until [Bulkhead.Resize], without a queue nobody waits. Negative
-// numbers count as 0. The queue holds at most 1 048 575.
+// New returns a bulkhead with limit slots and room for queue waiters. Without slots no call gets
+// through until [Bulkhead.Resize]. Without a queue no call waits. Negative numbers count as 0. The
+// queue holds at most 1 048 575.
 //
 // A fair bulkhead shares slots and queue among the tenants that calls name:
 //
@@ -81,8 +80,8 @@ type Bulkhead struct {
 //   - when the queue is full, a tenant with fewer waiters than the one with the most
 //     pushes out that tenant's newest waiter.
 //
-// A fair bulkhead takes its lock for every slot. One that is not fair ignores tenants,
-// and takes its lock only while somebody waits.
+// A fair bulkhead takes its lock for every slot. One that is not fair ignores tenants, and takes
+// its lock only while a call waits.
 func New(limit, queue int, fair bool) *Bulkhead {
 	b := &Bulkhead{tenants: make(map[string]*tenant)}
 	for c := range b.next {
@@ -94,8 +93,8 @@ func New(limit, queue int, fair bool) *Bulkhead {
 	return b
 }
 
-// TryAcquire takes a slot if one is free and nobody waits for it. The tenant matters
-// only to a fair bulkhead.
+// TryAcquire takes a slot if one is free and no call waits for it. The tenant matters only to a
+// fair bulkhead.
 func (b *Bulkhead) TryAcquire(tenant string) (Slot, bool) {
 	w := word(b.word.Load())
 	if w.easy() && b.word.CompareAndSwap(uint64(w), uint64(w+oneUsed)) {
@@ -116,8 +115,8 @@ func (b *Bulkhead) Release(s Slot) {
 
 // Resize changes the limits of a bulkhead in use; the numbers are those of [New].
 // Growing hands slots to waiters at once. Shrinking takes nothing away: slots in use
-// stay in use, waiters stay in the queue, and nobody new comes in until the numbers
-// have fallen below the new limits.
+// stay in use, waiters stay in the queue, and no new call comes in until the numbers have fallen
+// below the new limits.
 func (b *Bulkhead) Resize(limit, queue int) {
 	b.mu.Lock()
 	b.queueMax = min(max(queue, 0), maxQueued)

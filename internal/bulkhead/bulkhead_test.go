@@ -120,11 +120,11 @@ func TestQueue(t *testing.T) {
 			"in:a wait:b no:c out:a no:c run:b out:b in:c"},
 		{"a slot handed over but not yet taken up is in use", 1, 1,
 			"in:a wait:b out:a use:1 no:c late:b out:b use:0"},
-		{"no queue: nobody waits", 1, 0, "in:a full:b out:a in:b"},
+		{"no queue: no call waits", 1, 0, "in:a full:b out:a in:b"},
 		{"no queue, but a slot came free: join takes it", 1, 0, "wait:a run:a full:b out:a use:0"},
-		{"no slots: nobody gets through until resized", 0, 1, "no:a wait:a full:b still:a size:1/1 run:a"},
+		{"no slots: no call gets through until resized", 0, 1, "no:a wait:a full:b still:a size:1/1 run:a"},
 		{"negative numbers mean none", -5, -5, "no:a full:a size:1/-1 in:a full:b"},
-		{"C102 shrinking kills nothing and admits nobody until under the limit", 3, 1,
+		{"C102 shrinking kills nothing and admits no call until under the limit", 3, 1,
 			"in:a in:b in:c wait:d size:1/1 use:3 out:a still:d use:2 out:b still:d use:1 no:e out:c run:d use:1"},
 		{"C102 growing lets waiters start", 1, 3,
 			"in:a wait:b wait:c wait:d size:3/3 run:b run:c still:d use:3"},
@@ -133,7 +133,7 @@ func TestQueue(t *testing.T) {
 		{"switching off lets all waiters start", 1, 3, "in:a wait:b wait:c size:9999999/0 run:b run:c in:d"},
 		{"high goes before normal before low", 1, 9,
 			"in:a wait:L1 wait:n1 wait:H1 wait:L2 wait:n2 wait:H2 out:a run:H1 out:H1 run:H2 out:H2 run:n1 out:n1 run:n2 out:n2 run:L1 out:L1 run:L2"},
-		{"priority pushes nobody out of a full queue", 1, 1, "in:a wait:L1 full:H1 still:L1"},
+		{"priority pushes no call out of a full queue", 1, 1, "in:a wait:L1 full:H1 still:L1"},
 	} {
 		t.Run(c.fact, func(t *testing.T) { run(t, bulkhead.New(c.limit, c.queue, false), c.words) })
 	}
@@ -156,7 +156,7 @@ func TestFair(t *testing.T) {
 			"in:1@x wait:2@a wait:3@a wait:4@b out:1@x run:2@a out:2@a run:3@a out:3@a run:4@b"},
 		{"a full queue makes room for the tenant with fewest: the newest of the tenant with most goes", 1, 3,
 			"in:1@a wait:2@a wait:3@a wait:4@a wait:5@b push:4@a still:3@a still:5@b"},
-		{"nobody pushes out his own kind, nor an equal", 1, 2,
+		{"no tenant pushes out its own calls, nor an equal's", 1, 2,
 			"in:1@x wait:2@a wait:3@b full:4@a full:5@b wait:6@c push:3@b full:7@a"},
 		{"priority first, then fairness", 3, 4,
 			"in:1@a in:2@a in:3@b wait:L4@c wait:H5@a out:3@b run:H5@a still:L4@c out:1@a run:L4@c"},

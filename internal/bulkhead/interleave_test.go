@@ -14,8 +14,8 @@ type scene struct {
 	limit  int // the largest that may be in force
 	least  int // the smallest
 	slots  []Slot
-	out    int        // slots that somebody surely has
-	most   int        // that somebody may have, or is taking or giving back
+	out    int        // slots that are surely held
+	most   int        // slots that may be held, or are being taken or given back
 	trying []*attempt // those under way
 	waits  []*Waiter
 	wrong  error
@@ -123,7 +123,7 @@ func (s *scene) settled() error {
 		case a == Granted:
 			s.got(slot)
 		case a == Waiting && s.out < limit:
-			return fmt.Errorf("somebody waits with %d of %d out", s.out, limit)
+			return fmt.Errorf("a call waits with %d of %d out", s.out, limit)
 		}
 	}
 	for len(s.slots) > 0 {

@@ -142,9 +142,9 @@ func TestWord(t *testing.T) {
 		{"free", word(0).withLimit(2) + 1, true, true, true},
 		{"full", word(0).withLimit(2) + 2, false, false, true},
 		{"over after a shrink", word(0).withLimit(2) + 3, false, false, true},
-		{"somebody waits", word(0).withLimit(2) + 1 + oneQueued, false, false, false},
+		{"a call waits", word(0).withLimit(2) + 1 + oneQueued, false, false, false},
 		{"fair", word(0).withLimit(2) + 1 | fairBit, true, false, false},
-		{"fair and somebody waits", (word(0).withLimit(2) + 1 + oneQueued) | fairBit, false, false, false},
+		{"fair and a call waits", (word(0).withLimit(2) + 1 + oneQueued) | fairBit, false, false, false},
 		{"overdrawn", word(0).withLimit(2) - 1, false, false, false},
 	} {
 		if c.w.open() != c.open || c.w.easy() != c.easy || c.w.quiet() != c.quietOnBack {

@@ -10,8 +10,8 @@ import (
 )
 
 // meeting makes two goroutines start together, round after round. Many workers seldom hit
-// a window of a few instructions, and the next worker repairs what was lost. Two that
-// meet hit it often, and nobody repairs it.
+// a window of a few instructions, and the next worker repairs what was lost. Two that meet hit it
+// often, and no third worker repairs it.
 type meeting struct{ here, there atomic.Int64 }
 
 // meet waits until both have come to the round, and then for a delay of its own, since
@@ -77,7 +77,7 @@ func TestReleaseThatMeetsAJoinHandsOver(t *testing.T) {
 				}
 			})
 		if lost > 0 {
-			t.Errorf("fair %v: %d joiners missed the slot, and nobody else will hand it over", fair, lost)
+			t.Errorf("fair %v: %d joiners missed the slot, and nothing else will hand it over", fair, lost)
 		}
 	}
 }

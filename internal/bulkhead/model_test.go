@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// nobody is the model's tenant of slots and waits from times without fairness.
-const nobody = "nobody"
+// unnamed is the model's tenant of slots and waits from times without fairness.
+const unnamed = "unnamed"
 
 // model is what a bulkhead should do, told as plainly as possible: it keeps
 // lists, and works everything out anew from them each time.
@@ -47,12 +47,12 @@ func (m *model) name(tenant string) string {
 	if m.fair {
 		return tenant
 	}
-	return nobody
+	return unnamed
 }
 
 func (m *model) held(tenant string) (n int) {
 	for _, s := range m.slots {
-		if s == tenant && s != nobody {
+		if s == tenant && s != unnamed {
 			n++
 		}
 	}
@@ -70,7 +70,7 @@ func (m *model) waiting(tenant string) (n int) {
 
 // may reports whether a tenant may have one more slot, as far as it is its own matter.
 func (m *model) may(tenant string) bool {
-	return m.slotsMax == 0 || tenant == nobody || m.held(tenant) < m.slotsMax
+	return m.slotsMax == 0 || tenant == unnamed || m.held(tenant) < m.slotsMax
 }
 
 func (m *model) waitsIn(class int) bool {
@@ -103,7 +103,7 @@ func (m *model) join(s *stay) bool {
 }
 
 func (m *model) pushOut(s *stay) bool {
-	named := slices.DeleteFunc(slices.Clone(m.stays), func(s *stay) bool { return s.tenant == nobody })
+	named := slices.DeleteFunc(slices.Clone(m.stays), func(s *stay) bool { return s.tenant == unnamed })
 	if !m.fair || len(named) == 0 {
 		return false
 	}
@@ -189,7 +189,7 @@ func (m *model) setFair(fair bool) {
 	m.fair = fair
 	for _, s := range m.stays {
 		if !fair {
-			s.tenant = nobody
+			s.tenant = unnamed
 		}
 	}
 	m.pass()
@@ -343,7 +343,7 @@ func (p *pair) check() {
 	for _, s := range p.m.stays {
 		names[s.tenant] = true
 	}
-	delete(names, nobody)
+	delete(names, unnamed)
 	if len(p.b.tenants) != len(names) {
 		p.t.Fatalf("%d tenants in the table, want %v", len(p.b.tenants), names)
 	}

@@ -18,11 +18,11 @@ func (b *Bulkhead) SetNewestFirst(on bool) {
 	}
 }
 
-// SetStrict says whether a class is served only while nobody waits in a higher one, and
-// gives its places in a full queue to higher ones: the newest of the lowest class is pushed
-// out. In a new bulkhead a class that was skipped 32 times in a row is served first, and
-// none is pushed out. Strict is for callers that bound the wait, so that what is never
-// served is refused and does not wait for ever.
+// SetStrict says whether a class is served only while no call of a higher class waits, and gives
+// its places in a full queue to higher ones: the newest of the lowest class is pushed out. In a new
+// bulkhead a class that was skipped 32 times in a row is served first, and none is pushed out.
+// Strict is for callers that bound the wait, so that what is never served is refused and does not
+// wait for ever.
 func (b *Bulkhead) SetStrict(on bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -58,7 +58,7 @@ func (b *Bulkhead) capped(t *tenant) bool {
 	return b.tenantSlots > 0 && t != &b.everyone && t.held >= int(b.tenantSlots)
 }
 
-// allCapped reports whether nobody who waits may have a slot. b.mu is held.
+// allCapped reports whether every waiting call is held up by its tenant's bound. b.mu is held.
 func (b *Bulkhead) allCapped() bool {
 	if b.tenantSlots == 0 {
 		return false

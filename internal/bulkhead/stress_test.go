@@ -121,7 +121,7 @@ func (c *crew) queue(bell door, tenant string, x uint64) (bulkhead.Slot, bool) {
 		case bulkhead.Waiting:
 			<-bell
 		default:
-			panic("nobody pushes out of a queue that is never full")
+			panic("pushed out of a queue that is never full")
 		}
 	}
 }

@@ -1,7 +1,7 @@
 package bulkhead
 
 // word is the state that decides: limit | fair | queued | used, from the top bit down.
-// It changes as one: nobody sees a free slot and misses a waiter.
+// It changes as one: no reader sees a free slot and misses a waiter.
 //
 // The order makes the common case one comparison. Whatever forbids taking a slot
 // directly (fairness, a waiter, slots in use) is the number below limit, and a slot can
@@ -36,14 +36,14 @@ func (w word) fair() bool  { return w&fairBit != 0 }
 // room reports whether a slot is free.
 func (w word) room() bool { return w.used() < w.limit() }
 
-// open reports whether a slot is free and nobody waits for it.
+// open reports whether a slot is free and no call waits for it.
 func (w word) open() bool { return w&below&^fairBit < w>>limitShift }
 
 // easy is open of a bulkhead that is not fair.
 func (w word) easy() bool { return w&below < w>>limitShift }
 
-// quiet reports that a slot was given back and no more is to do: the bulkhead is not
-// fair, nobody waits, and the slot had been taken.
+// quiet reports that a slot was given back and no more is to do: the bulkhead is not fair, no call
+// waits, and the slot had been taken.
 func (w word) quiet() bool { return w&below <= maxLimit }
 
 // overdrawn reports whether used has fallen below zero.

@@ -1,14 +1,13 @@
 // Package chance turns a seed and the name of a decision into a draw.
 //
 // A draw is a pure function of what it is for: which call, which attempt, which
-// purpose. So draws do not depend on the order in which goroutines arrive, a
-// draw that nobody asks for costs nothing, and a recorded call can be replayed.
-// It is the idea of a counter-based generator (Salmon et al., "Parallel random
-// numbers: as easy as 1, 2, 3", SC'11) with a cheaper mixer: two rounds of the
-// finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA'14).
+// purpose. So draws do not depend on the order in which goroutines arrive, a draw that is not used
+// costs nothing, and a recorded call can be replayed. It is the idea of a counter-based generator
+// (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11) with a cheaper mixer: two
+// rounds of the finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA'14).
 //
-// The numbers are for jitter and sampling. They are predictable to whoever knows
-// the seed; never make a secret of one.
+// The numbers are for jitter and sampling. They are predictable from the seed; never make a secret
+// of one.
 package chance
 
 // Purpose says what a draw is for, so that two draws of one attempt differ.

@@ -43,7 +43,7 @@ type Call struct {
 	At       time.Duration
 	Script   []Work        // one for each attempt; the last one repeats
 	Cancel   time.Duration // when the caller gives up; zero is never
-	Deadline time.Duration // the caller's own; zero is none
+	Deadline time.Duration // the caller's own; zero means no deadline
 	Timeout  time.Duration // in place of the policy's call timeout
 
 	Unsafe    bool // nothing declares the work safe to repeat

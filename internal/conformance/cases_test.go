@@ -18,7 +18,7 @@ var (
 	errDown  = classify.Transient(errors.New("down"))
 	errWrong = classify.Permanent(errors.New("wrong"))
 	errNo    = classify.Business(errors.New("declined"))
-	errPlain = errors.New("nobody knows")
+	errPlain = errors.New("unclassified")
 	errDial  = classify.NotSent(errors.New("refused"))
 	errStop  = classify.DoNotRetry(classify.Transient(errors.New("overloaded")))
 )

@@ -93,7 +93,7 @@ func (f *front) caller(n int, p *Call) {
 		if crash := recover(); crash != nil && crash != any(boom) {
 			panic(crash)
 		} else if crash == nil && exits && !p.exits() {
-			f.t.Errorf("live: c%d left by a Goexit that nobody called", n)
+			f.t.Errorf("live: c%d left by a Goexit without a cause", n)
 		}
 	}()
 	f.call(ctx, n, p)
@@ -139,8 +139,8 @@ func (f *front) answered(n int, err error) {
 	f.told[n] = err
 }
 
-// check compares what callers were told with what the observer was, which may
-// come later: whoever tells the observer takes along what others decide.
+// check compares what callers got with what the observer got. The observer may get it later: the
+// goroutine that reports to it also reports what others decide.
 func (f *front) check() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -35,7 +35,7 @@ func bulkheadCases() []Case {
 			Policy: slots(forever),
 			Calls: []Call{call(0, down(ms)), call(1, panics(ms)), call(2, exits(ms)), canceled(100*ms, call(3, hangs())), within(300*ms, call(4, hangs())),
 				call(5, ok(ms))}},
-		{ID: "C102", Fact: "a shrink kills nothing and admits nobody until under; growing starts waiters",
+		{ID: "C102", Fact: "a shrink kills nothing and admits no call until under; growing starts waiters",
 			Policy: slots(policy.Bulkhead{Limit: 2, Queue: 10, QueueTimeout: policy.Off}),
 			Calls:  []Call{call(0, ok(s)), call(1, ok(2*s)), call(2, ok(3*s)), call(3, ok(3*s+ms)), call(4, ok(3*s+2*ms))},
 			Hands: []Hand{
@@ -74,7 +74,7 @@ func bulkheadCases() []Case {
 			Calls:  []Call{canceled(500*ms, held(s, true, call(0, ok(10*ms)))), call(2*s, ok(ms))}},
 		{ID: "E1 SPEC.C5", Fact: "a failed result that is open gives its slot back before the retry asks for one",
 			Policy: again(policy.Bulkhead{Limit: 1, Queue: policy.Off}), Calls: []Call{held(s, false, call(0, Work{Takes: ms, Means: bad}, ok(ms))), call(500*ms, ok(ms))}},
-		{ID: "F3 G1", Fact: "with all probes out nobody queues: the rest is refused at once, with the time to come back",
+		{ID: "F3 G1", Fact: "with all probes out no call queues: the rest is refused at once, with the time to come back",
 			Policy: with(slots(policy.Bulkhead{Limit: 1}), func(p *policy.Policy) {
 				p.Breaker = policy.Breaker{Consecutive: 1, Open: s, OpenJitter: policy.Off, Probes: 1, ProbeTimeout: 4 * s}
 			}),
@@ -264,7 +264,7 @@ func paceCases() []Case {
 			Calls:  []Call{in("a", call(0, ends(ms, throttled(3*s)))), in("b", call(s, ok(ms))), within(s, in("a", call(s+1, ok(ms))))}},
 		{ID: "G8", Fact: "no time named, four times: one wait of the backoff",
 			Policy: paced(policy.Pace{}), Calls: append(slices.Repeat([]Call{call(0, ends(ms, throttled(0)))}, 4), call(100*ms, ok(ms)))},
-		{ID: "G8", Fact: "no time named, once: nobody waits",
+		{ID: "G8", Fact: "no time named, once: no call waits",
 			Policy: paced(policy.Pace{}), Calls: []Call{call(0, ends(ms, throttled(0))), call(100*ms, ok(ms))}},
 		{ID: "G8 G5", Fact: "a hedge does not wait for pace: it is not made",
 			Policy: with(hedged(1, 100*ms), func(*policy.Policy) {}), Calls: []Call{call(0, ok(s)), {At: ms, NoHedge: true, Script: script(ends(ms, throttled(s)))}}},
@@ -272,7 +272,7 @@ func paceCases() []Case {
 			Policy: limited(policy.RateLimit{Rate: 10}), Calls: []Call{call(0, ok(ms)), call(10*ms, ok(ms)), call(20*ms, ok(ms))}},
 		{ID: "G2", Fact: "who may not wait is refused",
 			Policy: limited(policy.RateLimit{Rate: 10, MaxWait: policy.Off}), Calls: []Call{call(0, ok(ms)), call(10*ms, ok(ms)), call(200*ms, ok(ms))}},
-		{ID: "G2", Fact: "nobody waits beyond the deadline",
+		{ID: "G2", Fact: "no call waits beyond the deadline",
 			Policy: limited(policy.RateLimit{Rate: 1}), Calls: []Call{call(0, ok(ms)), within(500*ms, call(10*ms, ok(ms)))}},
 		{ID: "G2 SPEC.C4", Fact: "nor for a turn that leaves less than the margin",
 			Policy: limited(policy.RateLimit{Rate: 1}), Calls: []Call{call(0, ok(ms)), within(1000*ms, call(10*ms, ok(ms)))},
@@ -287,7 +287,7 @@ func paceCases() []Case {
 			Calls:  []Call{call(0, down(500*ms)), call(10*ms, ok(ms)), call(20*ms, ok(ms)), call(600*ms, ok(ms))}},
 		{ID: "G3 C89", Fact: "adaptive throttling rejects when too little is accepted", Seed: 11,
 			Policy: with(retrying(1, every(s)), func(p *policy.Policy) { p.Throttle.K = 2 }), Calls: crowd, Check: throttles(60, 130)},
-		{ID: "G3 C90", Fact: "all accepted: nobody is rejected",
+		{ID: "G3 C90", Fact: "all accepted: no call is rejected",
 			Policy: with(retrying(1, every(s)), func(p *policy.Policy) { p.Throttle.K = 2 }), Calls: crowd[:100], Check: throttles(0, 0)},
 	}
 }

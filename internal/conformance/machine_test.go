@@ -61,7 +61,7 @@ type game struct {
 	done  []played
 }
 
-// Wake implements bulkhead.Waker. Nobody needs to be woken: Next is called anyway.
+// Wake implements bulkhead.Waker. It does nothing: the game calls Next anyway.
 func (g *game) Wake() {}
 
 func (g *game) begin(i int, b byte) {
@@ -277,8 +277,7 @@ func TestTheMachineAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A State that nobody observes, with nothing but what its policy needs, is what
-// the lab makes.
+// The lab makes States without an observer, with nothing but what their policy needs.
 func TestABareStateHasWhatItsPolicyAsksFor(t *testing.T) {
 	rules, err := machine.Compile(policy.Policy{
 		Safe: true, Retry: policy.Retry{Budget: policy.Budget{Off: true, Shape: policy.BudgetTokens}}, Bulkhead: noBulkhead, Breaker: noBreaker,
@@ -308,7 +307,7 @@ type spy struct {
 
 func (w *spy) Wake() { w.saw = w.state.Breaker("").State() }
 
-// Whoever gets the slot must see the verdict of the one who held it: SPEC F6.
+// The call that gets the slot must see the verdict of the call that held it: SPEC F6.
 func TestTheBreakerHearsBeforeTheSlotGoes(t *testing.T) {
 	rules, err := machine.Compile(policy.Policy{Breaker: policy.Breaker{Consecutive: 1}, Bulkhead: policy.Bulkhead{Limit: 1}})
 	if err != nil {

@@ -18,7 +18,7 @@ type Finding struct {
 	Snippet   string // the line that it is on
 }
 
-// The snippet shows so many characters before and after the column.
+// The snippet shows this number of characters before and after the column.
 const (
 	snippetBefore = 36
 	snippetAfter  = 36

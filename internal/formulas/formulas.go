@@ -180,8 +180,8 @@ func Burst(b policy.Budget) float64 {
 	return float64(max(b.MinInFlight, 0))
 }
 
-// Slots is how many attempts are out at once on average, by Little's law, if so many begin
-// in a second and each takes so long.
+// Slots is how many attempts are out at once on average, by Little's law: rate begin in a second,
+// and each takes each.
 func Slots(rate policy.PerSecond, each time.Duration) float64 {
 	return float64(max(rate, 0)) * max(each, 0).Seconds()
 }
@@ -205,7 +205,7 @@ func RowEvery(rate policy.PerSecond, share float64, row int) time.Duration {
 	return time.Duration(float64(time.Second) / perSecond)
 }
 
-// Reach is how long it takes at so many outcomes a second until there are n.
+// Reach is how long it takes to get n outcomes at a rate of outcomes a second.
 func Reach(n int, rate float64) time.Duration {
 	if rate <= 0 || float64(n)/rate > 1e9 {
 		return forever

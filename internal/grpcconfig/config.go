@@ -32,8 +32,8 @@ type Config struct {
 	Notes []Finding
 
 	// Rest is the part of the config that stays gRPC's, as a service config of its own:
-	// load balancing, health checks, waiting for a connection, sizes of messages. It is
-	// empty if there is none.
+	// load balancing, health checks, waiting for a connection, sizes of messages. It is empty if
+	// nothing is left.
 	Rest string
 
 	byName   map[string]int

@@ -219,7 +219,7 @@ func TestEachMethodHasTheConfigThatNamesItBest(t *testing.T) {
 		t.Errorf("to find a config takes %v allocations", n)
 	}
 	if _, ok := parsed(t, retrying(), Options{}).Find("/x.Y/Z"); ok {
-		t.Error("found what nobody named")
+		t.Error("found a method that the config does not name")
 	}
 }
 

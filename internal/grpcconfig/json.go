@@ -34,8 +34,8 @@ type member struct{ key, value *node }
 // maxDepth is how deep values may be nested. No sensible file comes near.
 const maxDepth = 100
 
-// scanner reads JSON to the letter: what encoding/json refuses, it refuses. It stops at the
-// first mistake, since nobody knows what follows one.
+// scanner reads JSON to the letter: what encoding/json refuses, it refuses. It stops at the first
+// mistake, since what follows one can't be read.
 type scanner struct {
 	doc   *document
 	text  string

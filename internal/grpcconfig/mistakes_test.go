@@ -79,7 +79,7 @@ func TestMistakes(t *testing.T) {
 		{"a text that does not end", "{\"methodConfig\": \"x\n}", `1:18: a string does not end in its line = close it with "`},
 		{"a tab in a text", "{\"methodConfig\": \"x\t\"}", `1:20: a control character, 0x09, in a string = write \u0009`},
 		{"half an escape", `{"methodConfig": "\u12"}`, `1:19: \u without four hexadecimal digits = write one such as \u00e9`},
-		{"an escape that is none", `{"methodConfig": "\x"}`, `1:19: a backslash that means nothing = write \\ for a backslash`},
+		{"an unknown escape", `{"methodConfig": "\x"}`, `1:19: a backslash that means nothing = write \\ for a backslash`},
 		{"a byte order mark", "\ufeff{}", "1:1: a byte order mark = save the file as UTF-8 without one"},
 		{"not UTF-8", "{\"a\": \"\xff\"}", "differs 1:1: not UTF-8 = "},
 		{"nested deeply", deep, "differs 1:124: brackets are nested too deeply = nest at most 100"},

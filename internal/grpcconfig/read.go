@@ -90,7 +90,7 @@ func (r *reader) text(n *node, what string) (s string, ok bool) {
 	return n.text, true
 }
 
-// whole reads a whole number as encoding/json does: 3.0 is none.
+// whole reads a whole number as encoding/json does, which refuses 3.0.
 func (r *reader) whole(n *node, what string, bits int) (v int64, ok bool) {
 	if n.kind == isNumber {
 		if v, err := strconv.ParseInt(n.text, 10, bits); err == nil {

@@ -137,7 +137,7 @@ func (r *reader) onAdditions(read []methodConfig, resends bool) {
 			break
 		}
 	}
-	r.note(at, false, "timeout.idle: a stream that brings nothing for 30s while somebody waits for it is ended", "write timeout.idle: off for none")
+	r.note(at, false, "timeout.idle: a stream that brings nothing for 30s while a caller waits for it is ended", "write timeout.idle: off for none")
 	r.note(at, false, "breaker, bulkhead, pace: gabion adds them with their defaults", "write breaker: off, bulkhead: off, pace: off for none; the exact form does")
 	if !resends {
 		return

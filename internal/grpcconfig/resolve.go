@@ -138,7 +138,7 @@ func (r *reader) backoff(s *resending, attempts int) backoff.Backoff {
 	return b
 }
 
-// doubled is the longest that the last wait of so many attempts can be.
+// doubled is the longest that the last wait of a number of attempts can be.
 func doubled(initial, most time.Duration, attempts int) time.Duration {
 	return backoff.Exp(initial, most).Delay(attempts-2, 0, 0)
 }

@@ -45,7 +45,7 @@ func (r *reader) duration(n *node, what string) (d time.Duration, ok bool) {
 	return 0, false
 }
 
-// noDuration says what to write for what is none. grpc-go takes signs in places where a
+// noDuration says what to write instead of a bad duration. grpc-go takes signs in places where a
 // number has none.
 func (r *reader) noDuration(n *node, what, rest string) {
 	proposal := `write seconds, such as "0.1s"`
@@ -80,7 +80,7 @@ func (r *reader) codes(n *node, what string) (list []policy.GRPCCode) {
 		case code == policy.GRPCOK:
 			r.note(item.at, false, what+": OK is no failure, so nothing retries it", "leave it out")
 		case code == policy.GRPCCancelled:
-			r.note(item.at, false, what+": gabion does not retry CANCELLED: somebody gave up", "leave it out")
+			r.note(item.at, false, what+": gabion does not retry CANCELLED: the caller gave up", "leave it out")
 		default:
 			list = append(list, code)
 		}

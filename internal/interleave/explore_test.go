@@ -96,7 +96,7 @@ func TestExplore(t *testing.T) {
 	}
 }
 
-// Whoever has to mend it is told which thread was where.
+// The failure says where each thread was.
 func TestWhatWentWrongIsTold(t *testing.T) {
 	_, _, wrong := explore(1, sum(2, add))
 	if wrong == nil || strings.Count(wrong.Error(), "thread 1 is about to pass") != 2 {

@@ -29,10 +29,10 @@ import (
 // when all are through. It is played often, and must do the same each time.
 type Scene func() (threads []func(), check func() error)
 
-// Explore plays a scene in all orders of its steps in which at most so many times
-// another thread goes on where one could have. It fails where the check does, a
-// thread panics, or all wait for each other. Only one scene is played at a time: the
-// tests that tell them must not be parallel.
+// Explore plays a scene in all orders of its steps with at most a number of interruptions: another
+// thread goes on although the current one could have. It fails where the check does, a thread
+// panics, or all wait for each other. Only one scene is played at a time: the tests that tell them
+// must not be parallel.
 func Explore(t *testing.T, interruptions int, scene Scene) {
 	t.Helper()
 	plays, steps, wrong := explore(interruptions, scene)
@@ -144,8 +144,8 @@ func (p *player) leave(th *thread) {
 	}
 }
 
-// choose returns who goes on, cur or another. Nobody does once all are through,
-// or something is wrong.
+// choose returns who goes on, cur or another. It returns nil once all are through, or something is
+// wrong.
 func (p *player) choose(cur *thread) *thread {
 	switch {
 	case p.wrong != nil:
@@ -203,7 +203,7 @@ func stop(ready func() bool) {
 	p := stage
 	if p == nil {
 		if ready != nil && !ready() {
-			panic("interleave: waits where nobody else can go on")
+			panic("interleave: waits where no other thread can go on")
 		}
 		return
 	}
@@ -223,7 +223,7 @@ func stop(ready func() bool) {
 	th.wait = nil
 }
 
-// note tells where a thread comes to, if the play is told.
+// note writes down where a thread comes to, if the play is to be told.
 func (p *player) note(th *thread) {
 	if !p.tell || p.steps > 1000 { // enough to read
 		return

@@ -23,24 +23,25 @@ const (
 	lowest  = 10
 	highest = 40
 	subBits = 5 // 32 buckets to a doubling: half a bucket is 1/64 of its start
-	cells   = (highest - lowest) << subBits
+	blocks  = highest - lowest
+	cells   = blocks << subBits
 	maxSubs = 256 // shards; more processors share
 )
 
 // Sketch counts durations over the last half to whole span of time.
 //
 // What it answers is within 1.6 % of what was recorded, from 1 µs to 18 minutes;
-// shorter durations count as 1 µs, longer ones as 18 minutes. It takes 7,680
-// bytes for each shard, all of them at its making. Time that goes backward is
-// taken as the newest time seen.
+// shorter durations count as 1 µs, longer ones as 18 minutes. It takes 480 bytes
+// for each shard, and 128 more in each half for each doubling of the duration that
+// occurs: 7,680 at most. Time that goes backward is taken as the newest time seen.
 //
 // A Sketch is made by [New]; the zero Sketch can't be used. All methods are safe
 // for concurrent use. It must not be copied after first use.
 type Sketch struct {
 	half   int64 // nanoseconds
 	shards uint32
-	turns  [2]atomic.Int64 // which half-span each half holds, or never, or emptying
-	counts []atomic.Uint32 // by half, shard, bucket
+	turns  [2]atomic.Int64         // which half-span each half holds, or never, or emptying
+	blocks []atomic.Pointer[block] // by half, shard, doubling; nil where nothing was recorded yet
 
 	// The last answer of Recent. Under mu, fresh is unset, the rest is changed, and
 	// fresh is set again.
@@ -50,6 +51,9 @@ type Sketch struct {
 	value atomic.Int64
 	count atomic.Int64
 }
+
+// block has the buckets of one doubling.
+type block [1 << subBits]atomic.Uint32
 
 const (
 	never    = math.MinInt64
@@ -64,7 +68,7 @@ func New(span time.Duration, shards int) *Sketch {
 	s := &Sketch{
 		half:   max(int64(span)/2, 1),
 		shards: uint32(n),
-		counts: make([]atomic.Uint32, 2*n*cells),
+		blocks: make([]atomic.Pointer[block], 2*n*blocks),
 	}
 	s.turns[0].Store(never)
 	s.turns[1].Store(never)
@@ -73,16 +77,22 @@ func New(span time.Duration, shards int) *Sketch {
 }
 
 // Record counts one duration at now. Callers that run on different processors
-// should pass different shards. It takes no lock and allocates nothing. While
-// another goroutine empties a half for reuse, which is a microsecond once in
-// half a span, what is recorded is lost.
+// should pass different shards. It takes no lock, and allocates only for the first
+// duration of a doubling. While another goroutine empties a half for reuse, which is a
+// microsecond once in half a span, what is recorded is lost.
 func (s *Sketch) Record(now clock.Instant, shard uint32, d time.Duration) {
 	turn := s.turn(now)
 	if s.turns[turn&1].Load() != turn && !s.reuse(turn) {
 		return
 	}
-	c := &s.cells(turn&1, shard&(s.shards-1))[bucketOf(d)]
-	if c.Add(1) == 0 {
+	bucket := bucketOf(d)
+	of := &s.of(turn&1, shard&(s.shards-1))[bucket>>subBits]
+	b := of.Load()
+	if b == nil {
+		of.CompareAndSwap(nil, new(block))
+		b = of.Load()
+	}
+	if c := &b[bucket&(1<<subBits-1)]; c.Add(1) == 0 {
 		c.Store(math.MaxUint32) // it wrapped: a full bucket stays full
 	}
 }
@@ -102,9 +112,9 @@ func (s *Sketch) reuse(turn int64) bool {
 		return false
 	}
 	for shard := range s.shards {
-		counts := s.cells(turn&1, shard)
-		for i := range counts {
-			counts[i].Store(0)
+		of := s.of(turn&1, shard)
+		for i := range of {
+			of[i].Load().empty()
 		}
 	}
 	held.Store(turn)
@@ -181,11 +191,9 @@ func (s *Sketch) sum(now clock.Instant, sums *[cells]int64) (n int64) {
 			continue
 		}
 		for shard := range s.shards {
-			counts := s.cells(int64(half), shard)
-			for i := range counts {
-				count := int64(counts[i].Load())
-				sums[i] += count
-				n += count
+			of := s.of(int64(half), shard)
+			for i := range of {
+				n += of[i].Load().add(sums[i<<subBits:])
 			}
 		}
 	}
@@ -201,9 +209,31 @@ func (s *Sketch) turn(now clock.Instant) int64 {
 	return turn
 }
 
-func (s *Sketch) cells(half int64, shard uint32) []atomic.Uint32 {
-	from := (int(half)*int(s.shards) + int(shard)) * cells
-	return s.counts[from : from+cells : from+cells]
+// of returns the blocks of a shard in one half.
+func (s *Sketch) of(half int64, shard uint32) *[blocks]atomic.Pointer[block] {
+	return (*[blocks]atomic.Pointer[block])(s.blocks[(int(half)*int(s.shards)+int(shard))*blocks:])
+}
+
+func (b *block) empty() {
+	if b == nil {
+		return
+	}
+	for i := range b {
+		b[i].Store(0)
+	}
+}
+
+// add adds its counts to sums, and returns their total.
+func (b *block) add(sums []int64) (n int64) {
+	if b == nil {
+		return 0
+	}
+	for i := range b {
+		count := int64(b[i].Load())
+		sums[i] += count
+		n += count
+	}
+	return n
 }
 
 // bucketOf returns which bucket counts d: the number of its highest bit, and the

@@ -132,7 +132,8 @@ func TestRecentIsAtMostAThirtySecondOfTheSpanOld(t *testing.T) {
 func TestAFullBucketStaysFull(t *testing.T) {
 	sketch := New(time.Minute, 1)
 	sketch.Record(0, 0, ms)
-	sketch.cells(0, 0)[bucketOf(ms)].Store(math.MaxUint32)
+	bucket := bucketOf(ms)
+	sketch.of(0, 0)[bucket>>subBits].Load()[bucket&(1<<subBits-1)].Store(math.MaxUint32)
 	sketch.Record(0, 0, ms)
 	if _, n := sketch.Quantile(0, 0.5); n != math.MaxUint32 {
 		t.Errorf("%d", n)

@@ -72,7 +72,7 @@ func FuzzLimiter(f *testing.F) {
 
 func run(t *testing.T, burst uint8, script []byte) {
 	const origin = -1000
-	r, back := Rules{7, int(burst%5) + 1}, burst&1 == 1 // time goes back too, and nobody cancels
+	r, back := Rules{7, int(burst%5) + 1}, burst&1 == 1 // time goes back too, and no turn is cancelled
 	var l Limiter
 	var m model
 	now := clock.Instant(origin)

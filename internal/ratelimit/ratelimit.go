@@ -63,8 +63,7 @@ func word(full clock.Instant) uint64    { return uint64(full) ^ sign }
 
 // Reserve takes the next turn if it is at most maxWait away, and returns when
 // that is: now, or later. When it is further away nothing is taken, ok is false,
-// and at says when a turn would be free if nobody else took it. A negative
-// maxWait counts as 0.
+// and at says when a turn would be free if no other call took it. A negative maxWait counts as 0.
 //
 // Under contention now may be older than turns that others took since it was
 // read. Read the clock again before believing a refusal that is close.
@@ -201,10 +200,9 @@ func (r Rules) spacing() (interval, slack time.Duration) {
 	return interval, time.Duration(low)
 }
 
-// Every returns the rules for so many turns a second. A rate of zero, less, or
-// NaN means no limit, and one so small that its interval is no duration means
-// the longest interval. The interval is rounded to the nearest nanosecond; a
-// rate above 2·10^9 a second is no limit.
+// Every returns the rules for a number of turns a second. A rate of zero, less, or NaN means no
+// limit, and one so small that its interval is no duration means the longest interval. The interval
+// is rounded to the nearest nanosecond; a rate above 2·10^9 a second is no limit.
 func Every(perSecond float64, burst int) Rules {
 	if !(perSecond > 0) {
 		return Rules{}

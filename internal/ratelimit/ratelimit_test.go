@@ -55,7 +55,7 @@ func TestReserve(t *testing.T) {
 		"a burst below one is one": {Rules{time.Second, -3}, []ask{
 			{0, 0, 0, true}, {0, 0, s, false},
 		}},
-		"a negative wait is none": {ten, []ask{
+		"a negative wait means no wait": {ten, []ask{
 			{0, -time.Second, 0, true}, {0, -time.Second, 100 * ms, false},
 		}},
 		"no interval is no limit": {Rules{0, 1}, []ask{
@@ -110,7 +110,7 @@ func TestCancel(t *testing.T) {
 		take(&l, 150*ms, 200*ms)
 		take(&l, 150*ms, 300*ms)
 	})
-	t.Run("a turn that nobody took in time is lost", func(t *testing.T) {
+	t.Run("a turn that is not taken in time is lost", func(t *testing.T) {
 		var l Limiter
 		for _, at := range []clock.Instant{0, 0, 100 * ms, 200 * ms} {
 			take(&l, 0, at)

@@ -10,7 +10,7 @@ import (
 	"fmt"
 )
 
-// A Key is a secret and its name. The zero value is none.
+// A Key is a secret and its name. The zero value means no key.
 type Key struct {
 	Name   string // is stored with what the key seals, to find it again; 1 to 255 bytes
 	Secret []byte // 32 random bytes or more; not a password

@@ -141,8 +141,8 @@ func (s shop) handle(ctx context.Context, workers chan struct{}, took time.Durat
 
 var honest = crowd{rate: 200, patience: 2 * time.Second, tenant: "honest"}
 
-// least is what a learned limit must reach where a fixed one reaches best, of so many: 95 %, but
-// for what is chance.
+// least is what a learned limit must reach where a fixed one reaches best, when came requests came:
+// 95 %, less what is chance.
 func least(best float64, came int64) float64 {
 	return 0.95*best - 2.5*math.Sqrt(best*(1-best)/float64(came))
 }
@@ -201,18 +201,19 @@ func TestACallerInAHurrySaysNothingOfTheRoom(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s, patience %v, %v a second, ignored %v, tenants %v", w.fact, patience, rate, ignores, tenants), func(t *testing.T) {
-				share := func(limit int) (float64, int64, int) {
+				share := func(limit int) (part float64, came, all int64, now int) {
 					s := shop{workers: 20, work: w.work, limit: limit, ignores: ignores, tenants: tenants}
 					tales, stats := s.serve(t, 5*time.Second, 10*time.Second, honest, crowd{rate: rate, patience: patience, tenant: "flood"})
-					return tales[0].share(), tales[0].came.Load(), stats.Limit
+					return tales[0].share(), tales[0].came.Load(), tales[0].begun.Load() + tales[1].begun.Load(), stats.Limit
 				}
-				best, number := 0.0, 0
-				for _, limit := range []int{10, 20, 30} {
-					if x, _, _ := share(limit); x > best {
+				best, number, most := 0.0, 0, int64(0)
+				for _, limit := range []int{30, 20, 10} {
+					x, _, all, _ := share(limit)
+					if most = max(most, all); x > best && 10*all >= 9*most { // see ADR 59 on limits that leave workers idle
 						best, number = x, limit
 					}
 				}
-				got, came, limit := share(0)
+				got, came, _, limit := share(0)
 				if t.Logf("%.1f %% of the honest with %d, %.1f %% with the learned limit, now %d", 100*best, number, 100*got, limit); got < least(best, came) {
 					t.Errorf("%.1f %% of the honest are answered with %d, and %.1f %% with the learned limit, now %d", 100*best, number, 100*got, limit)
 				}
@@ -221,7 +222,7 @@ func TestACallerInAHurrySaysNothingOfTheRoom(t *testing.T) {
 	}
 }
 
-// Whoever says that 25 ms are left for work of 30 is refused at once, and not after the work.
+// A request with 25 ms left for work of 30 ms is refused at once, and not after the work.
 func TestWorkIsNotBegunInVain(t *testing.T) {
 	testrace.Serial(t) // minutes of synthetic time
 	const ms = time.Millisecond

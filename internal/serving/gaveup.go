@@ -6,10 +6,10 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// InVain reports whether gabion repeated a call and gave up. What it sent once it
-// leaves to whoever is above and may know that repeating is safe, whatever the reason;
-// and also what it repeated while that was surely safe, such as a POST whose first
-// connection was refused, and then might not repeat any more.
+// InVain reports whether gabion repeated a call and gave up. What it sent once it leaves to the
+// layer above, which may know that repeating is safe, whatever the reason; and also what it
+// repeated while that was surely safe, such as a POST whose first connection was refused, and then
+// might not repeat any more.
 func InVain(why policy.Reason, attempts int) bool {
 	switch why {
 	case policy.NotSafe, policy.BodyNotRewindable, policy.RetriesOff:

@@ -138,7 +138,7 @@ func TestAPassIsGivenBackOnce(t *testing.T) {
 }
 
 // A trickle of callers whose deadlines are too short for the work is refused. When the work gets
-// quicker that is seen, though there is nobody else.
+// quicker that is seen, though there are no other callers.
 func TestWorkThatGetsQuickerIsBegunAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		room := serving.Options{}.Open()

@@ -48,13 +48,13 @@ func (o Options) Problem() string {
 	short := func(d time.Duration) bool { return d != 0 && d < time.Microsecond }
 	switch {
 	case o.Limit < 0 && !o.learns():
-		return fmt.Sprintf("Admission.Limit is %d: nobody would be let in", o.Limit)
+		return fmt.Sprintf("Admission.Limit is %d: no request would be let in", o.Limit)
 	case !o.learns() && (o.Min != 0 || o.Max != 0):
 		return fmt.Sprintf("Admission has Min %d and Max %d, and a Limit of %d that does not move", o.Min, o.Max, o.Limit)
 	case o.Min < 0 || o.Max < 0 || o.Max > 0 && o.Max < o.Min:
 		return fmt.Sprintf("Admission learns a limit between Min %d and Max %d", o.Min, o.Max)
 	case o.Queue < 0 && o.Queue != policy.Off:
-		return fmt.Sprintf("Admission.Queue is %d: policy.Off is none", o.Queue)
+		return fmt.Sprintf("Admission.Queue is %d: write policy.Off for no queue", o.Queue)
 	case short(o.Target) || short(o.Interval) || short(o.RetryAfter):
 		return fmt.Sprintf("Admission has Target %v, Interval %v and RetryAfter %v: one is negative, or lacks its unit", o.Target, o.Interval, o.RetryAfter)
 	case cmp.Or(o.Target, admission.DefaultTarget) > cmp.Or(o.Interval, admission.DefaultInterval):

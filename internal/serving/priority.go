@@ -31,8 +31,8 @@ func Bounded(p policy.Priority) policy.Priority {
 }
 
 // ReadPriority reads the values of a header: low, normal or high. Anything else means
-// normal. Of several, as when somebody added one, the lowest counts. High counts only if the
-// caller is trusted.
+// normal. Of several, as when a proxy added one, the lowest counts. High counts only if the caller
+// is trusted.
 func ReadPriority(values []string, trusted bool) policy.Priority {
 	if len(values) == 0 {
 		return policy.PriorityNormal

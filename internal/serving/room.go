@@ -143,7 +143,7 @@ func (d *Room) wait(ctx context.Context, now clock.Instant, r *Request, deadline
 	defer timer.Stop()
 	left := true
 	defer func() {
-		if left { // by runtime.Goexit or a panic, which only a context of somebody's makes
+		if left { // by runtime.Goexit or a panic, which only a caller's own context makes
 			d.abandon(w)
 		}
 	}()

@@ -79,7 +79,7 @@ func TestWhatARoomAnswers(t *testing.T) {
 			{"a deadline that has passed", context.Background(), serving.Request{Deadline: time.Now()}, admission.Expired, 0},
 			{"a deadline in the queue", context.Background(), serving.Request{Deadline: time.Now().Add(20 * time.Millisecond)}, admission.Expired, 20 * time.Millisecond},
 			{"a context's deadline in the queue", short, serving.Request{}, admission.Expired, 30 * time.Millisecond},
-			{"nobody gives a slot back", context.Background(), serving.Request{}, admission.TooLong, time.Second},
+			{"no slot is given back", context.Background(), serving.Request{}, admission.TooLong, time.Second},
 		} {
 			began := time.Now()
 			_, result := room.Enter(c.ctx, c.r)

@@ -18,18 +18,18 @@ const (
 )
 
 // A Group makes changes of many callers in one transaction: the database has one
-// writer at a time, and what a commit costs is its sync. Those who come while a
-// transaction is under way are the next one, so that nobody waits for company.
-// Nobody is answered before the commit.
+// writer at a time, and what a commit costs is its sync. Changes that come while a transaction is
+// under way make up the next one, so that no change waits for others to join it. No caller is
+// answered before the commit.
 //
 // Its goroutine lives as long as there is work, so there is nothing to close.
 type Group struct {
 	db      *sql.DB
 	texts   Texts
 	refuses func(error) bool
-	writer  chan struct{} // holds a value while somebody of this process writes, and lets them in as they came
+	writer  chan struct{} // holds a value while this process writes; it lets writers in as they came
 
-	ready map[string]*sql.Stmt // by text; whoever drains has it
+	ready map[string]*sql.Stmt // by text; the goroutine that drains has it
 
 	mu     sync.Mutex // guards all below
 	queue  []*waiting
@@ -51,7 +51,7 @@ type Queryer interface {
 	QueryRowContext(context.Context, string, ...any) *sql.Row        // as sql.DB has it
 }
 
-// A waiting change is one that somebody waits for.
+// A waiting change is one that a caller waits for.
 type waiting struct {
 	ctx  context.Context
 	do   func(context.Context, Queryer) error
@@ -270,8 +270,8 @@ func (g *Group) Enter(ctx context.Context) (leave func(), err error) {
 	return func() { <-g.writer }, nil
 }
 
-// failed returns why nothing is written any more. Whoever has the write lock asks:
-// those who waited for it came before they could know.
+// failed returns why nothing is written any more. A writer asks again once it has the write lock:
+// the failure may have come while it waited.
 func (g *Group) failed() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

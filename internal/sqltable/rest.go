@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// Resting are the options of SQLite for a file that [AtRest] tells of. Nobody may write it
-// meanwhile: whoever opens it to write makes the files that AtRest looks for.
+// Resting are the options of SQLite for a file that [AtRest] tells of. The file must not be written
+// while it is open: opening it to write makes the files that AtRest looks for.
 const Resting = "mode=ro&immutable=1"
 
 // AtRest reports whether SQLite failed because it could not write the file or its directory,

@@ -70,13 +70,13 @@ func Fill(table string, more ...string) (func(text string) string, error) {
 	return strings.NewReplacer(append(more, "{table}", table, "{index}", index, "{columns}", Columns, "{bare}", Bare)...).Replace, nil
 }
 
-// MigrateTries bounds how often a table is created anew because somebody else created it at
-// the same time.
+// MigrateTries bounds how often a table is created anew because another process created it at the
+// same time.
 const MigrateTries = 10
 
-// Raced reports that somebody else created the same table or index at the same time. Two
-// servers that start together may do so: PostgreSQL's IF NOT EXISTS looks before it locks. The
-// next try finds what the other one made.
+// Raced reports that another process created the same table or index at the same time. Two servers
+// that start together may do so: PostgreSQL's IF NOT EXISTS looks before it locks. The next try
+// finds what the other one made.
 func Raced(err error) bool {
 	state, ok := errors.AsType[interface {
 		error
@@ -92,7 +92,7 @@ func Raced(err error) bool {
 	return false
 }
 
-// ErrNoTable says that nobody has created the table.
+// ErrNoTable says that the table is missing.
 var ErrNoTable = errors.New("there is no such table: call Migrate")
 
 // Flaws returns the settings of PostgreSQL because of which acknowledged records may be

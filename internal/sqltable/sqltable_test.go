@@ -92,7 +92,7 @@ func TestAListGoesOnAfterTheLastID(t *testing.T) {
 		t.Errorf("listed %v", seen)
 	}
 	if _, _, err := List("no cursor", 2, page); err == nil {
-		t.Error("a cursor that is none")
+		t.Error("an invalid cursor")
 	}
 	if e, err := EntryOf(ids[0][:], idempotency.Record{}, idempotency.ErrUnreadable); err != nil || e.Err == nil || e.ID != ids[0] {
 		t.Errorf("a record that can't be read: %+v, %v", e, err)

@@ -44,7 +44,7 @@ func TestWhatErrorsProve(t *testing.T) {
 		{"the statement was cancelled in the middle of COMMIT", stateErr("57014"), false, false, false, false},
 		{"the system failed", stateErr("58030"), false, false, false, false},
 		{"the database is damaged", stateErr("XX001"), false, false, false, false},
-		{"a state that is none", stateErr("4000"), false, false, false, false},
+		{"an invalid state", stateErr("4000"), false, false, false, false},
 		{"an answer that is wrapped", fmt.Errorf("commit: %w", stateErr("40001")), true, true, true, false},
 		{"SQLite's BUSY", codeErr(5), true, true, false, false},
 		{"BUSY_SNAPSHOT", codeErr(5 | 2<<8), true, true, false, false},

@@ -40,14 +40,14 @@ func (s *scope) Value(key any) any {
 // Within returns the context of work in a transaction, which [Of] finds there.
 func Within(ctx context.Context, s Scope) context.Context { return &scope{ctx, s} }
 
-// around returns the innermost scope of ctx, nil if there is none.
+// around returns the innermost scope of ctx, or nil.
 func around(ctx context.Context) *scope {
 	s, _ := ctx.Value(scopeKey{}).(*scope)
 	return s
 }
 
-// Of returns the innermost transaction of type T that the work of ctx runs in, the zero T if
-// there is none.
+// Of returns the innermost transaction of type T that the work of ctx runs in, the zero T if it
+// runs in none of that type.
 func Of[T any](ctx context.Context) (tx T) {
 	for s := around(ctx); s != nil; s = around(s.Context) {
 		if tx, ok := s.Tx.(T); ok {

@@ -34,7 +34,7 @@ type End uint8
 const (
 	EndAnswered End = iota // the database rolled it back
 	EndLost                // its connection is gone, and it with it
-	EndByWork              // it was over already: somebody committed it or rolled it back
+	EndByWork              // it was over already: the work committed it or rolled it back
 	EndUnproven            // the database refused the rollback
 )
 
@@ -54,9 +54,9 @@ type Failure struct {
 	own      bool // see Blame
 }
 
-// Blame is told what the dependency's classifier says of Err. An error that nobody knows is
-// the work's own, such as "not enough money", if the database answered the rollback: it is
-// no failure of the database.
+// Blame takes what the dependency's classifier says of Err. An unclassified error is the work's
+// own, such as "not enough money", if the database answered the rollback: it is no failure of the
+// database.
 func (f *Failure) Blame(means policy.Outcome) {
 	f.own = f.Answered && means.Class == policy.ClassUnclassified && means.Code == ""
 }
@@ -120,7 +120,7 @@ func Outcome(err error) (o policy.Outcome) {
 
 // Ends begins and ends the transactions of one library. Each value is for one transaction.
 type Ends[T any] interface {
-	// Begin begins a transaction. After an error there is none.
+	// Begin begins a transaction, or returns an error.
 	Begin(ctx context.Context) (T, error)
 	// Commit commits it, and says what became of it. After Committed the error is nil.
 	Commit(ctx context.Context, tx T) (Fate, error)

@@ -23,8 +23,8 @@ const env = "GABION_TEST_CLOCK"
 // off from then on.
 type Jump struct{ After, Off int }
 
-// Env returns what has to be in the environment of a program that Build made: its clock is off
-// by so many seconds, and jumps. Jumps are in the order of their time.
+// Env returns what has to be in the environment of a program that Build made: its clock is off by
+// off seconds, and jumps. Jumps are in the order of their time.
 func Env(off int, jumps ...Jump) string {
 	text := fmt.Sprintf("%s=%d", env, off)
 	for _, j := range jumps {

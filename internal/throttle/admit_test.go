@@ -140,8 +140,8 @@ func TestAdmitRejectsFromTheFirstRequestTooMany(t *testing.T) {
 	}
 }
 
-// Once so many requests have ended as the accepts allow, every request that begins gets
-// a probability above 0. Before as many have begun, none does.
+// Once as many requests have ended as the accepts allow, every request that begins gets a
+// probability above 0. Before as many have begun, none does.
 func TestConcurrentAdmitsKeepTheLimit(t *testing.T) {
 	const callers, accepted, k = 4, 300, 2
 	rounds := 500

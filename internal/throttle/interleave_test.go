@@ -31,7 +31,7 @@ func (d *doer) do(kind byte, at clock.Instant, n uint32, verb func(*deed)) {
 	x := &deed{kind: kind, at: at, n: int(n), begin: d.tick}
 	d.log = append(d.log, x)
 	d.tick++
-	x.end = math.MaxInt // for whoever asks meanwhile
+	x.end = math.MaxInt // a concurrent check takes it as not ended
 	verb(x)
 	x.end = d.tick
 	d.tick++

@@ -13,7 +13,7 @@ import (
 
 const s = clock.Instant(time.Second)
 
-// count makes so many requests at one moment, of which so many are accepted.
+// count makes a number of requests at one moment, of which accepts are accepted.
 func count(t *Throttle, now clock.Instant, requests, accepts int) {
 	for range requests {
 		t.Request(now)

@@ -6,7 +6,7 @@ import "github.com/gabion-go/gabion/policy"
 var reasons = map[policy.Reason]string{
 	policy.None:              "the call succeeded",
 	policy.NotRetryable:      "the failure is permanent",
-	policy.UnclassifiedError: "nobody said whether the failure may pass",
+	policy.UnclassifiedError: "the error is not classified, so it may be permanent",
 	policy.NotSafe:           "a repetition might do the work twice",
 	policy.AttemptsExhausted: "every attempt that the policy allows failed",
 	policy.BudgetExhausted:   "the retry budget is spent",

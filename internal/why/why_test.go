@@ -131,7 +131,7 @@ func TestEachDecisionIsSaidWithItsInputs(t *testing.T) {
 		"retries are switched off": {
 			policy.Event{Kind: policy.KindRetriesSwitched, Reason: policy.RetriesOff}, "retries were switched off", "",
 		},
-		"retries are switched off for a time, by somebody": {
+		"retries are switched off for a time, by an operator": {
 			policy.Event{Kind: policy.KindRetriesSwitched, Reason: policy.RetriesOff, Until: in(time.Hour), Code: "ann"},
 			"retries were switched off, for 1h0m0s, by ann", "",
 		},

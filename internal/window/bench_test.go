@@ -63,7 +63,7 @@ func BenchmarkSum(b *testing.B) {
 	}
 }
 
-// A sum of a window that has grown to so many shards.
+// A sum of a window that has grown to a number of shards.
 func BenchmarkElasticSum(b *testing.B) {
 	for _, shards := range []int{1, 8, 128} {
 		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {

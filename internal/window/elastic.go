@@ -73,8 +73,8 @@ func (e *Elastic) addTo(s *shards, shard uint32, now clock.Instant, failed, slow
 	}
 }
 
-// Grow gives the window so many shards, rounded up to a power of two, at most 256. It
-// does so once.
+// Grow gives the window n shards, rounded up to a power of two, at most 256. Only the first call
+// has an effect.
 func (e *Elastic) Grow(n int) {
 	e.win.mu.Lock()
 	defer e.win.mu.Unlock()

@@ -48,7 +48,7 @@ type Window struct {
 // Failures count as well.
 type Counts struct{ Calls, Failures, Slow int64 }
 
-// Make returns an empty window of span in so many buckets (1 to 255).
+// Make returns an empty window of span in a number of buckets (1 to 255).
 func Make(span time.Duration, buckets int) (w Window) {
 	w.lay(span, buckets, 2)
 	return
@@ -76,8 +76,8 @@ func widthOf(span time.Duration, buckets int) int64 {
 	return int64(min(max(span, 1), longest)-1)/int64(buckets) + 1
 }
 
-// Add counts so many calls, failures and slow calls at now. It reports whether others
-// kept adding to the same bucket meanwhile.
+// Add counts calls, failures and slow calls at now. It reports whether concurrent Adds kept
+// changing the same bucket.
 func (w *Window) Add(now clock.Instant, calls, failures, slow uint32) (contended bool) {
 	if int64(now) < w.end.Load() && slow == 0 { // nearly every Add: in the newest bucket, alone
 		at := place(w.cur.Load())
@@ -94,7 +94,7 @@ func (w *Window) Add(now clock.Instant, calls, failures, slow uint32) (contended
 	return w.addAny(now, calls, failures, slow, 0)
 }
 
-// addAny is Add in every case, after so many lost races for the cell.
+// addAny is Add in every case. lost counts the races for the cell that were lost so far.
 func (w *Window) addAny(now clock.Instant, calls, failures, slow uint32, lost int) (contended bool) {
 	if int64(now) >= w.end.Load() {
 		w.turn(now)
@@ -266,9 +266,8 @@ func (w *Window) turnLocked(now clock.Instant) {
 	w.move(now, 1+int(min(skipped, int64(w.n)-1)))
 }
 
-// move makes so many new, empty buckets, the last of them that of now. The tag of each
-// cell changes with its bucket, so an Add that is late does not write into another
-// bucket than its own.
+// move makes a number of new, empty buckets, the last of them that of now. The tag of each cell
+// changes with its bucket, so an Add that is late does not write into another bucket than its own.
 func (w *Window) move(now clock.Instant, buckets int) {
 	at := place(w.cur.Load())
 	for range buckets {

@@ -180,10 +180,10 @@ func TestAddWaitsForATurn(t *testing.T) {
 func TestAddTellsThatOthersKeepAdding(t *testing.T) {
 	w := Make(10*time.Second, 10)
 	if w.Add(0, 1, 0, 0) || w.Add(0, 1, 0, 1) || w.Add(second, 1, 0, 1) {
-		t.Error("nobody else is there")
+		t.Error("contended, with one goroutine")
 	}
 	if !w.addAny(second, 1, 0, 0, manyLost) || w.addAny(second, 1, 0, 0, manyLost-1) {
-		t.Error("an Add that lost so many races is contended, one that lost fewer is not")
+		t.Error("an Add that lost manyLost races is contended, one that lost fewer is not")
 	}
 }
 
@@ -250,7 +250,7 @@ func TestNothingIsAllocated(t *testing.T) {
 	}
 }
 
-// C12: whatever is added within one bucket is there, whoever reads meanwhile.
+// C12: whatever is added within one bucket is there, also with concurrent readers.
 func TestConcurrentSumIsExact(t *testing.T) {
 	const writers, each = 8, 20000
 	w := Make(10*time.Second, 10)

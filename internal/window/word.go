@@ -45,7 +45,7 @@ func (p place) next(step, length int) place {
 	return place(p.tag()+1)<<16 | place(cell)
 }
 
-// back returns the place of the bucket that is so many buckets older.
+// back returns the place of the bucket that is age buckets older.
 func (p place) back(age, step, length int) place {
 	cell := p.cell() - age*step
 	if cell < 0 {

@@ -342,7 +342,7 @@ type field struct {
 	typ   reflect.Type
 }
 
-// fieldsOfTypes remembers what fieldsOf returned: nobody changes it.
+// fieldsOfTypes remembers what fieldsOf returned. Its values are never changed.
 var fieldsOfTypes sync.Map // by reflect.Type
 
 // fieldsOf returns the keys of a section in the order of its fields. Embedded

@@ -44,7 +44,7 @@ func expand(text string, lookup func(string) (string, bool)) (out string, vars [
 func variable(inner string, lookup func(string) (string, bool)) (value, name, problem, proposal string) {
 	name, rest, _ := strings.Cut(inner, ":")
 	if !isName(name) || strings.Contains(rest, "$") {
-		return "", "", "has a variable that is none", "write ${NAME}, ${NAME:-default} or ${NAME:?message}"
+		return "", "", "has an invalid variable", "write ${NAME}, ${NAME:-default} or ${NAME:?message}"
 	}
 	value, set := "", false
 	if lookup != nil {
@@ -67,7 +67,7 @@ func variable(inner string, lookup func(string) (string, bool)) (value, name, pr
 		}
 		return "", name, "needs the variable " + name + ": " + rest[1:], "set it"
 	}
-	return "", "", "has a variable that is none", "write ${NAME}, ${NAME:-default} or ${NAME:?message}"
+	return "", "", "has an invalid variable", "write ${NAME}, ${NAME:-default} or ${NAME:?message}"
 }
 
 func isName(s string) bool {

@@ -55,7 +55,7 @@ func Parse(name string, data []byte, o Options) (doc *Document, found Findings) 
 	if f, ok := doc.tooDeep(); ok {
 		return doc, Findings{f}
 	}
-	// The parser is somebody else's, and a file must not end a program.
+	// The parser is a library's, and a file must not end a program.
 	defer func() {
 		if r := recover(); r != nil {
 			found = Findings{doc.Finding(1, 1, "the file can't be parsed", "look for a broken quote or bracket")}
@@ -105,8 +105,8 @@ func (d *Document) Finding(line, col int, reason, proposal string) Finding {
 	return f
 }
 
-// syntax turns the parser's error into findings. It mostly complains about a tab
-// in words that nobody understands, so tabs are looked for first.
+// syntax turns the parser's error into findings. Its message about a tab is hard to understand, so
+// tabs are looked for first.
 func (d *Document) syntax(err error) Findings {
 	var found Findings
 	for i, line := range d.lines {

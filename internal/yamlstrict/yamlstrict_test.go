@@ -132,7 +132,7 @@ func TestRefuses(t *testing.T) {
 		{"an empty variable with a message", "name: ${EMPTY:?please}", "f:1:7: name needs the variable EMPTY: please|"},
 		{"a lone dollar", "name: $HOME", "f:1:7: name has a lone $|^ write ${NAME} for a variable, $$ for a dollar"},
 		{"an open variable", "name: ${N", "f:1:7: name has a lone $|"},
-		{"a strange variable", "name: ${N:+x}", "f:1:7: name has a variable that is none|"},
+		{"a strange variable", "name: ${N:+x}", "f:1:7: name has an invalid variable|"},
 		{"a variable that would inject YAML", "limits: \"${YAML}\"", `f:1:9: limits wants keys, not "${YAML}"|`},
 		{"a secret", "version: ${SECRET}", `f:1:10: version: "${SECRET}" expands to what is not a whole number|its value is not shown here`},
 		{"broken UTF-8", "name: a\xff", "f:1:8: not UTF-8|"},

@@ -158,5 +158,5 @@ func (s *Server) serveCounts(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	out := json.NewEncoder(w)
 	out.SetIndent("", "  ")
-	_ = out.Encode(s.Counts()) // whoever left does not want it
+	_ = out.Encode(s.Counts()) // the client may have left
 }

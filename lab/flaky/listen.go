@@ -12,9 +12,9 @@ import (
 )
 
 // Serve accepts connections at l until l is closed or the server is, and then returns
-// http.ErrServerClosed. While the plan says that nobody listens, l's address refuses
-// connections, and connections without a request are closed. That needs a listener of TCP;
-// others only break connections.
+// http.ErrServerClosed. While the plan says that the server is down, l's address refuses
+// connections, and connections without a request are closed. That needs a listener of TCP; others
+// only break connections.
 func (s *Server) Serve(l net.Listener) error {
 	d := &door{inner: l, addr: l.Addr(), idle: map[net.Conn]struct{}{}, changed: make(chan struct{}, 1), quit: s.quit}
 	s.mu.Lock()
@@ -125,9 +125,9 @@ func (d *door) listener() net.Listener {
 	return d.inner
 }
 
-// reopened waits until somebody listens again. It reports false when nobody will.
+// reopened waits until the address listens again. It reports false when the server is closed.
 func (d *door) reopened() bool {
-	const again = 20 * time.Millisecond // somebody else may have the port for a moment
+	const again = 20 * time.Millisecond // another program may have the port for a moment
 	for {
 		d.mu.Lock()
 		deaf, closed := d.deaf, d.closed

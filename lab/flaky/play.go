@@ -87,7 +87,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, a *answer, reply s
 	if !reply.CutBody && reply.Body == 0 {
 		half = len(body)
 	}
-	_, _ = w.Write(body[:half]) // whoever left does not want it
+	_, _ = w.Write(body[:half]) // the client may have left
 	if half == len(body) && half > 0 {
 		return
 	}

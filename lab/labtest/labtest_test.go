@@ -13,7 +13,7 @@ import (
 
 const storm = "testdata/storm.yaml"
 
-// fake is a test that keeps what it is told.
+// fake is a test that keeps what is reported to it.
 type fake struct {
 	testing.TB
 	said  []string
@@ -141,7 +141,7 @@ func TestCasesThatCannotBeRun(t *testing.T) {
 	}
 	f := try(func(t testing.TB) { Run(t, Case{Scenario: storm}).AtMost(t, Metric{Key: "no_such"}, 1) })
 	if !f.fatal || !strings.Contains(f.said[0], "no_such") {
-		t.Errorf("a metric that is none: %q", f.said)
+		t.Errorf("an unknown metric: %q", f.said)
 	}
 }
 

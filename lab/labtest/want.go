@@ -42,8 +42,8 @@ func (m Metric) String() string {
 	return text
 }
 
-// Amplification wants that while something is wrong no service gets more than so many
-// requests for each that is needed.
+// Amplification checks that while something is wrong no service gets more than most requests for
+// each that is needed.
 func (r *Result) Amplification(t testing.TB, most float64) {
 	t.Helper()
 	r.AtMost(t, Metric{Key: "amplification", Phase: During}, most)

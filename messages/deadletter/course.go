@@ -29,12 +29,13 @@ const (
 	enough = 10
 )
 
-// burst is for how long letters that nobody took may be taken at once later. Longer, and a
-// dependency that was just back would get what a paused consumer missed.
+// burst limits catching up: letters that were due and not taken, for up to this long, may be taken
+// at once later. Longer, and a dependency that was just back would get what a paused consumer
+// missed.
 const burst = time.Second
 
 // setBack is how far a time that can't be must lie ahead for the clock to count as one that was
-// set back. Clocks that are corrected by less make nobody wait for long.
+// set back. A clock that is corrected by less delays no letter for long.
 const setBack = time.Second
 
 // errRate and its kin say what is wrong with an order.
@@ -302,7 +303,7 @@ func (c Course) judge(done uint32) Course {
 	return c
 }
 
-// Stop returns the redrive once somebody has stopped it. One that is over stays as it is.
+// Stop returns the redrive as stopped by an operator. One that is over stays as it is.
 func (c Course) Stop(by, why string) Course {
 	if c.State != Driving {
 		return c
@@ -317,8 +318,8 @@ func (c Course) Stop(by, why string) Course {
 	return c.Stands()
 }
 
-// OrderWait is when to ask again for letters that wait for an older one of the same Order:
-// nobody can say when that is settled.
+// OrderWait is when to ask again for letters that wait for an older one of the same Order. When
+// that one is settled is unknown.
 const OrderWait = time.Second
 
 // Sooner returns the shorter of two waits, of which zero means never.

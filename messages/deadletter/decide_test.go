@@ -243,7 +243,7 @@ func TestOptionsThatCantBe(t *testing.T) {
 	}
 }
 
-// Who is told and panics takes nothing from the store.
+// A panic in Dropping removes nothing from the store.
 func TestDroppingThatPanics(t *testing.T) {
 	m, err := NewMemory(Options{MaxLetters: 1, Overflow: DropOldest, Dropping: func(context.Context, Notice) { panic("no") }})
 	if err != nil {

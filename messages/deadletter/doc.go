@@ -1,7 +1,7 @@
-// Package deadletter keeps messages that their consumers gave up, until somebody has looked
-// at them: with payload, headers, key, source, and what happened at each attempt. They
-// are listed, shown, resolved, dropped, and redriven at a bounded rate by the consumers
-// themselves, under the consumers' own policy and with the same key.
+// Package deadletter keeps messages that their consumers gave up, until an operator has looked at
+// them: with payload, headers, key, source, and what happened at each attempt. Operators list,
+// show, resolve, drop and redrive them. The consumers themselves redrive letters at a bounded rate,
+// under their own policy and with the same key.
 //
 // A [Store] keeps them.
 package deadletter

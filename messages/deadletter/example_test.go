@@ -32,7 +32,7 @@ func Example() {
 	l, _ := store.Get(ctx, id)
 	fmt.Println(l.State, l.Reason, l.Failures[0].Message)
 
-	// What somebody orders, once the bank is back.
+	// What an operator orders, once the bank is back.
 	drive, err := store.Order(ctx, deadletter.Query{Group: "payments"}, deadletter.Drive{Rate: 5, By: "ann"})
 	fmt.Println(drive.Total, "ordered", err)
 

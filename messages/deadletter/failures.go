@@ -46,8 +46,7 @@ func (f Failure) bounded() Failure {
 // size is what a failure counts for in bytes.
 func (f Failure) size() int64 { return int64(len(f.Class) + len(f.Reason) + len(f.Message) + 32) }
 
-// cut returns valid UTF-8 of at most so many bytes, with an ellipsis where something is
-// missing.
+// cut returns valid UTF-8 of at most most bytes, with an ellipsis where something is missing.
 func cut(text string, most int) string {
 	const more = "…"
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")

@@ -50,7 +50,7 @@ type Letter struct {
 	Since    time.Time  // when it came into that state
 	Kept     time.Time  // when it was put away
 	Redriven int        // how often it was taken for a redrive
-	Resolved Resolution // what somebody found out of an outcome that was unknown
+	Resolved Resolution // what an operator found out about an unknown outcome
 	Drive    string     // the ID of the redrive that took it last; empty if none did, or it is to be taken again
 	By, Note string     // who dropped or resolved it last, and what was said about that
 }
@@ -59,7 +59,7 @@ type Letter struct {
 type Failure struct {
 	At      time.Time
 	Took    time.Duration // how long the run took
-	Attempt int           // which run it was; zero if nobody knows
+	Attempt int           // which run it was; zero if unknown
 	Class   string        // a policy.Class, as text
 	Reason  string        // what became of the message: a Reason of package inbox
 	Message string        // the error's text; never the payload
@@ -70,10 +70,10 @@ type State uint8
 
 // The states of letters.
 const (
-	Waiting State = iota // for somebody to look at it
+	Waiting State = iota // for an operator to look at it
 	Taken                // a consumer works on it under a lease
 	Done                 // its work was done by a redrive, or was found done
-	Dropped              // somebody gave it up; its payload is gone
+	Dropped              // an operator gave it up; its payload is gone
 )
 
 // String returns the state's name in lower case.
@@ -86,7 +86,7 @@ func (s State) String() string {
 
 var states = [...]string{"waiting", "taken", "done", "dropped"}
 
-// A Resolution is what somebody found out of work whose outcome was unknown.
+// A Resolution is what an operator found out about work whose outcome was unknown.
 type Resolution uint8
 
 // The resolutions.
@@ -121,10 +121,10 @@ const PayloadMissing = "payload_missing"
 var (
 	ErrNotFound   = errors.New("deadletter: there is no such letter or redrive")
 	ErrState      = errors.New("deadletter: the letter's state does not allow that")
-	ErrUnresolved = errors.New("deadletter: nobody knows whether the letter's work had its effect: resolve it first")
+	ErrUnresolved = errors.New("deadletter: the outcome of the letter's work is unknown: resolve it first")
 	ErrTooLarge   = errors.New("deadletter: the letter is larger than the store takes")
 	ErrFull       = errors.New("deadletter: the store is full")
-	ErrLost       = errors.New("deadletter: the lease is lost, somebody else may have the letter")
+	ErrLost       = errors.New("deadletter: the lease is lost, another consumer may have the letter")
 	ErrBusy       = errors.New("deadletter: another redrive of the group goes on")
 	ErrSchema     = errors.New("deadletter: the tables are of another version than this program's")
 )
@@ -168,7 +168,7 @@ type DriveState uint8
 // The states of redrives.
 const (
 	Driving         DriveState = iota
-	Stopped                    // by somebody: what is left waits again
+	Stopped                    // by an operator, or by itself: what is left waits again
 	Finished                   // every letter was taken
 	StoppedByItself            // because too few letters succeeded: what is left waits again
 )
@@ -212,7 +212,7 @@ type Stats struct {
 	ByReason   map[string]int // of Letters; at most 100 reasons, the rest under ""
 	Unresolved int            // of Letters: that wait for a Resolution
 	Oldest     time.Time      // when the oldest of those that wait was put away; zero if none does
-	Newest     time.Time      // when the newest of all was put away, whatever its state; zero if there is none
+	Newest     time.Time      // when the newest of all was put away, whatever its state; zero without letters
 	Bytes      int64          // of payloads, headers and failures
 	Put        int64          // ever put away, in this store
 }

@@ -148,7 +148,7 @@ func (m *Memory) Take(ctx context.Context, group string, n int, lease time.Durat
 	return taken, again, nil
 }
 
-// lease decides about a letter that somebody has taken.
+// lease decides about a letter that a consumer has taken.
 func (m *Memory) lease(ctx context.Context, l Lease, decide func(Record, time.Time) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -19,8 +19,8 @@ const (
 	DropOldest                 // removes the letters that wait the longest, and tells Options.Dropping and Stream before
 )
 
-// Options are a store's bounds. The zero value is sound. For each bound zero means the
-// default, and a negative number that there is none.
+// Options are a store's bounds. The zero value is sound. For each bound zero means the default, and
+// a negative number no bound.
 type Options struct {
 	// MaxPayload bounds one letter: its payload, headers, and what else came with the message,
 	// in bytes. A larger one gets ErrTooLarge, and a Consumer puts it away without its payload.
@@ -41,17 +41,16 @@ type Options struct {
 	// is also how long the failures of a message stay that has not become a letter.
 	Retention time.Duration
 
-	// Dropping is told before letters that wait are removed to make room. The removal waits for
-	// it, and so do other calls of Put that need room: it may use the store, but not put
-	// letters into it. Several processes with one store may tell of the same letters. Nil means
-	// nobody.
+	// Dropping is called before letters that wait are removed to make room. The removal waits for
+	// it, and so do other calls of Put that need room: it may use the store, but not put letters
+	// into it. Several processes with one store may report the same letters. Nil means no call.
 	Dropping func(context.Context, Notice)
 
-	// Stream is told then, too, and must not put letters into the store either. It receives
-	// one [policy.Event] of [policy.KindLettersLost] for each group of consumers, so that
-	// metrics, logs and pages that take gabion's events take these. A gabion.Observer is one.
-	// Dependency is the group, Count how many of its letters go, and Numbers say what room
-	// they take and how long the oldest waited. Nil means none.
+	// Stream is called then, too, and must not put letters into the store either. It receives one
+	// [policy.Event] of [policy.KindLettersLost] for each group of consumers, so that metrics, logs
+	// and pages that take gabion's events take these. A gabion.Observer is one. Dependency is the
+	// group, Count how many of its letters go, and Numbers say what room they take and how long the
+	// oldest waited. Nil means none.
 	Stream interface {
 		Observe(context.Context, policy.Event)
 	}
@@ -73,8 +72,8 @@ func (o Options) Validate() error {
 	return errors.Join(all...)
 }
 
-// Resolved returns the options with their defaults; a bound that there is none of becomes
-// the largest number. It is for those who write stores.
+// Resolved returns the options with their defaults; "no bound" becomes the largest number. It is
+// for those who write stores.
 func (o Options) Resolved() Options {
 	o.MaxPayload = bound(o.MaxPayload, 65<<20, math.MaxInt64)
 	o.MaxLetters = bound(o.MaxLetters, 1_000_000, math.MaxInt)

@@ -39,7 +39,8 @@ func (id ID) Validate() error {
 	return nil
 }
 
-// Live reports whether there is a letter that somebody may still have to do something about.
+// Live reports whether there is a letter that an operator or a consumer may still have to deal
+// with.
 func (r Record) Live() bool { return r.ID != "" && r.State <= Taken }
 
 // Held reports whether the letter wants a Resolution before it may be redriven.
@@ -139,8 +140,8 @@ func (r Record) move(to State, now time.Time) Record {
 	return r
 }
 
-// Lapsed reports whether the lease of a letter that is taken is over. Where the clock was set back
-// since somebody took it, by more than a second, its end is unknown, and it is over.
+// Lapsed reports whether the lease of a letter that is taken is over. If the clock was set back by
+// more than a second since the letter was taken, the lease's end is unknown, and it counts as over.
 func (r Record) Lapsed(now time.Time) bool {
 	return r.State == Taken && (!now.Before(r.Until) || r.Since.After(now.Add(setBack)))
 }
@@ -179,8 +180,8 @@ func (r Record) Take(drive string, taker uint32, until, now time.Time) Record {
 	return r
 }
 
-// Extend returns the record with a longer lease. A lease that is over and that nobody else
-// has taken can be extended.
+// Extend returns the record with a longer lease. A lease that is over can be extended until another
+// consumer takes the letter.
 func (r Record) Extend(token int64, until time.Time) (Record, error) {
 	if r.State != Taken || r.Token != token {
 		return r, ErrLost
@@ -212,8 +213,8 @@ func (r Record) Settle(token int64, v Verdict, now time.Time) (next Record, chan
 	return r.move(v.State, now), true, nil
 }
 
-// Resolve returns the record once somebody has found out whether its work had its effect, or,
-// with Unresolved, takes back what was found out.
+// Resolve returns the record with what an operator found out about its work's effect. With
+// Unresolved it takes that back.
 func (r Record) Resolve(res Resolution, by, note string, now time.Time) (next Record, changed bool, err error) {
 	said := r.Resolved != Unresolved && (r.State == Waiting && r.Resolved == ResolvedAsFailed || r.State == Done && r.Resolved == ResolvedAsDone)
 	switch {
@@ -230,7 +231,7 @@ func (r Record) Resolve(res Resolution, by, note string, now time.Time) (next Re
 	case r.Resolved == res && r.Reason == Unknown && (r.Live() || r.State == Done) && r.Live() == (res == ResolvedAsFailed):
 		return r, false, nil
 	case said && r.Reason == Unknown:
-		return r, false, fmt.Errorf("%w: it was resolved as %s by %s: %s", ErrState, r.Resolved, cmp.Or(r.By, "nobody"), r.Note)
+		return r, false, fmt.Errorf("%w: it was resolved as %s by %s: %s", ErrState, r.Resolved, cmp.Or(r.By, "an unnamed operator"), r.Note)
 	case r.Reason != Unknown:
 		return r, false, fmt.Errorf("%w: only letters with reason %s are resolved, this one has %q", ErrState, Unknown, r.Reason)
 	case r.State != Waiting:
@@ -260,8 +261,8 @@ func (r Record) noted(by, note string) Record {
 	return r
 }
 
-// Drop returns the record without headers and payload, once somebody has given it up. A
-// letter that a consumer works on can't be dropped before its lease is over.
+// Drop returns the record as given up by an operator, without headers and payload. A letter that a
+// consumer works on can't be dropped before its lease is over.
 func (r Record) Drop(by, note string, now time.Time) (next Record, changed bool, err error) {
 	switch {
 	case r.ID == "":

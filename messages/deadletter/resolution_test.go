@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A resolution is about the runs before it. Once a consumer has taken the letter and is
-// lost with it, nobody knows what its run did.
+// A resolution is about the runs before it. Once a consumer has taken the letter and is lost with
+// it, the outcome of its run is unknown.
 func TestAResolutionIsUsedOnce(t *testing.T) {
 	now := time.Unix(1000, 0)
 	taken := func() Record {

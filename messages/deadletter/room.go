@@ -79,8 +79,8 @@ func (r *Room) Put(ctx context.Context, try func() (*Notice, error), remove func
 	return ctx.Err()
 }
 
-// tell tells of letters that are about to be removed. A panic of who is told takes nothing from
-// the store.
+// tell reports letters that are about to be removed. A panic in Dropping or Stream removes nothing
+// from the store.
 func (r *Room) tell(ctx context.Context, n *Notice) {
 	if r.options.Dropping != nil {
 		contained(func() { r.options.Dropping(ctx, *n) })

@@ -25,7 +25,7 @@ type Sealer interface {
 	Open(sealed, context []byte) ([]byte, error)
 }
 
-// A SealKey is a key of a [Sealer]. The zero value is none.
+// A SealKey is a key of a [Sealer]. The zero value means no key.
 type SealKey struct {
 	Name   string // is stored with what the key seals, to find it again; 1 to 255 bytes
 	Secret []byte // 32 random bytes or more; not a password

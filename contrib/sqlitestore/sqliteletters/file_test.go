@@ -171,7 +171,7 @@ func TestReadOnlyFileCanBeRead(t *testing.T) {
 	}
 }
 
-// A file of another user's, in a directory of another user's, can be read when nobody has it
+// A file of another user's, in a directory of another user's, can be read when no process has it
 // open. Root may write anywhere, so a test that runs as root asks a child that may not.
 func TestFileOfAnotherUserCanBeRead(t *testing.T) {
 	if file := os.Getenv("GABION_LETTERS_OF_ANOTHER"); file != "" {
@@ -222,7 +222,7 @@ func asNobody(t *testing.T, test, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "letters-of-another") // nobody may look into t.TempDir's parent
+	dir, err := os.MkdirTemp("", "letters-of-another") // another user can't enter t.TempDir's parent
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -95,7 +95,7 @@ func connect(ctx context.Context, file, options string, o deadletter.Options) (*
 	return &Store{letters, db}, nil
 }
 
-// create makes an empty file if there is none, which SQLite would make for all to read.
+// create makes a missing file, empty and private. SQLite would make one that all users can read.
 func create(file string) error {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, fileMode)
 	if errors.Is(err, os.ErrPermission) {

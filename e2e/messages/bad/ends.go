@@ -83,9 +83,10 @@ const (
 
 // Ends tests what docs/messages.md promises, for each guarantee: every message is acknowledged or a
 // letter within attempts × (timeout + grace) and the waits between, whatever its work does; the
-// good ones beside it are done; and what stays behind is told, lends its slot, and does not hold up
-// the stop. With GABION_SOAK=1, on a quiet machine, the good ones are done at 95 % of the rate that
-// they have alone. consumer.TestEveryMessageHasItsEndWhateverItsWorkDoes has that in virtual time.
+// good ones beside it are done; and work that stays behind is reported, lends its slot, and does
+// not hold up the stop. With GABION_SOAK=1, on a quiet machine, the good ones are done at 95 % of
+// the rate that they have alone. consumer.TestEveryMessageHasItsEndWhateverItsWorkDoes has that in
+// virtual time.
 func Ends(t *testing.T, open func(t *testing.T) Broker) {
 	if testing.Short() {
 		t.Skip("long: it waits for what hangs. consumer.TestEveryMessageHasItsEndWhateverItsWorkDoes is short")

@@ -40,8 +40,8 @@ const (
 	clockVar   = "REDRIVES_CLOCK"     // the file of the clock of letters in SQLite
 )
 
-// points are where a consumer may die: with letters at hand, in the work, between COMMIT and what the
-// store of letters is told, and after that.
+// points are where a consumer may die: with letters at hand, in the work, after COMMIT but before
+// it settles the letter, and after that.
 var points = []string{"taken", "work", "commit", "settled"}
 
 const group = "bank"

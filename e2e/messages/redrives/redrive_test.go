@@ -84,7 +84,7 @@ func onBoth(t *testing.T, test func(*rig)) {
 	}
 }
 
-// fail has a consumer give up so many messages, so that they become letters.
+// fail makes a consumer give up n messages, so that they become letters.
 func (r *rig) fail(n int) {
 	r.Helper()
 	db, store, err := openBank(r.Context(), r.dir)
@@ -279,8 +279,8 @@ func TestEachLetterComesOutOnceWhateverIsKilled(t *testing.T) {
 	})
 }
 
-// While the bank is down a redrive stops by itself after few letters, whoever is killed meanwhile,
-// and no letter is lost. Once the bank works, the next order does them all.
+// While the bank is down a redrive stops by itself after few letters, even when consumers are
+// killed, and no letter is lost. Once the bank works, the next order does them all.
 func TestARedriveStopsByItselfWhileTheBankIsDown(t *testing.T) {
 	onBoth(t, func(r *rig) {
 		r.fail(30)

@@ -108,7 +108,7 @@ func (p *page) runs(title string, all []overload.Result) {
 	}
 	p.line("## %s", title)
 	p.line("")
-	p.table(2, "server", "callers", "goodput", "p99 ms", "of an idle server's", "attempts a call", "work for nobody", "goodput afterwards", "recovery")
+	p.table(2, "server", "callers", "goodput", "p99 ms", "of an idle server's", "attempts a call", "wasted work", "goodput afterwards", "recovery")
 	for _, r := range all {
 		t := r.Real.Trigger
 		p.cells(words["server "+string(r.Case.Server)], words[r.Case.Callers], percent(t.Goodput), some(t.Admitted, ""), some(times(r), "×"),
@@ -263,7 +263,7 @@ func (p *page) method(f figures) {
 	p.line("")
 	p.line("*Goodput* is the calls that were answered in time, in percent of what the server can serve. *p99* is of the attempts that were answered well, while the overload lasts. " +
 		"*Recovery* is the time from the end of the overload until the last second in which fewer calls than before ended well (less than 99 %% of the share, beyond chance). " +
-		"*Work for nobody* is the share of all work whose caller had gone.")
+		"*Wasted work* is the share of all work whose caller had gone.")
 	p.line("")
 	p.line("%s, %d processors, %s, %s. %s", f.CPU, f.Processors, f.System, f.Go, f.Note)
 	p.line("")

@@ -152,8 +152,8 @@ func faulty(share float64) func(context.Context, *Server, Client) string {
 	}
 }
 
-// wait asks whether a program that is told to wait comes back too early. Between the
-// rounds all is well.
+// wait asks whether a program comes back before its Retry-After is over. Between the rounds all is
+// well.
 func wait(retryAfter string, rounds int) func(context.Context, *Server, Client) string {
 	return func(ctx context.Context, s *Server, c Client) string {
 		early, late, came := 0, 0, ""

@@ -48,7 +48,7 @@ func (s *Server) Requests() []time.Time {
 	return append([]time.Time(nil), s.requests...)
 }
 
-// Charged returns how often somebody paid.
+// Charged returns the number of charges.
 func (s *Server) Charged() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +128,7 @@ func Open(on net.Listener) (s *Server, closeIt func()) {
 		web.Serve(on) //nolint:errcheck // it ends by Close
 	}()
 	return s, func() {
-		web.Close() //nolint:errcheck // its listener is closed, and nobody is left to be told
+		web.Close() //nolint:errcheck // its listener is closed, and no caller is left to get the error
 		<-served
 	}
 }

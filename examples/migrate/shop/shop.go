@@ -1,6 +1,6 @@
 // Package shop is the small shop that every program of examples/migrate calls: the
-// client that a program makes of it, a server that fails as it is told, and the
-// questions that are put to both programs of a migration.
+// client that a program makes of it, a server that fails on request, and the questions that are put
+// to both programs of a migration.
 package shop
 
 import (

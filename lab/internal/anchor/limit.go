@@ -8,11 +8,10 @@ import (
 	"github.com/gabion-go/gabion/lab/internal/draw"
 )
 
-// saturated is a server of so many slots under more demand than it can serve, seen
-// by a limiter: as many requests as the limit allows are always out, those beyond
-// the slots wait, and each round trip is one sample. The limiters below are reference
-// models of what Netflix's concurrency-limits documents, with its published
-// defaults. They are not gabion's.
+// saturated is a server with a number of slots under more demand than it can serve, seen by a
+// limiter: as many requests as the limit allows are always out, those beyond the slots wait, and
+// each round trip is one sample. The limiters below are reference models of what Netflix's
+// concurrency-limits documents, with its published defaults. They are not gabion's.
 type saturated struct {
 	slots float64
 	rtt   time.Duration // without waiting

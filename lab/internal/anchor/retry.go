@@ -19,7 +19,7 @@ var retrySettings = []setting{
 	{"retries", "3", "the most of them, of retries and breaker", whole(0, 50)},
 	{"fill", "0.1", "tokens that the start of a call brings", number(0, 1000)},
 	{"size", "5", "tokens that a bucket begins with and holds", number(0, 1e6)},
-	{"threshold", "0.1", "failures to a first try above which the breaker lets nobody retry", number(0, 1000)},
+	{"threshold", "0.1", "failures to a first try above which the breaker stops all retries", number(0, 1000)},
 	{"clients", "100", "who have a bucket or breaker each", whole(1, mostTimes)},
 	{"rate", "1000", "calls a second of all clients together", number(0.001, 1e6)},
 	{"seconds", "10", "how long calls begin; the last ones are waited for", number(0.001, 100_000)},
@@ -199,7 +199,7 @@ func (r *failingRun) answered(now clock.Instant, t turn) {
 	}
 }
 
-// again decides on a retry after so many tries.
+// again decides on a retry after a number of tries.
 func (r *failingRun) again(c *caller, tries int) bool {
 	switch r.policy {
 	case "retries":

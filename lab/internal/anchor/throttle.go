@@ -11,9 +11,9 @@ import (
 )
 
 // throttleModel is adaptive throttling (Beyer et al., "Site Reliability
-// Engineering", 2016, chapter 21) against a server that accepts so many requests in
-// each second and no more: who demands more than k times that ends up sending k for
-// each one accepted. The rejecting is the policy's.
+// Engineering", 2016, chapter 21) against a server that accepts a number of requests in each second
+// and no more: who demands more than k times that ends up sending k for each one accepted. The
+// rejecting is the policy's.
 var throttleModel = model{
 	name: "throttle",
 	says: "what adaptive throttling sends to a server that accepts a fixed number a second (SRE, chapter 21)",
@@ -111,7 +111,7 @@ func (r *throttledRun) count(t *throttled, now clock.Instant, accepted bool, w *
 	}
 }
 
-// acceptance is a limit of so many in each second of the clock.
+// acceptance is a limit of most requests in each second of the clock.
 type acceptance struct {
 	most, n int
 	second  int64

@@ -49,8 +49,8 @@ func checks() (all []check) {
 // that does not pass is no error; an error is a model that can't be run, or that of
 // ctx when it ends first.
 //
-// A progress that is not nil is told before each run what is run, how many runs are
-// done and how many there are, by the goroutine that called Verify.
+// A progress that is not nil is called before each run, by the goroutine that called Verify, with
+// how many runs are done, how many there are, and the run's name.
 func Verify(ctx context.Context, progress func(done, of int, name string)) ([]Case, error) {
 	return verify(ctx, checks(), progress)
 }

@@ -197,9 +197,8 @@ func TestC119_OneTraceTheSameDecisions(t *testing.T) {
 }
 
 // TestLookingDecidesNothing plays traces with and without the looks that the lab
-// takes at breakers and budgets at the end of each bin of its series. A breaker that
-// ages calls under way into slow ones is left out: whoever looks at it lets it see
-// how late it is, in production too.
+// takes at breakers and budgets at the end of each bin of its series. A breaker that ages calls
+// under way into slow ones is left out: each look lets it see how late it is, in production too.
 func TestLookingDecidesNothing(t *testing.T) {
 	testrace.Serial(t)
 	for seed := range uint64(100) {

@@ -107,7 +107,7 @@ type brought struct{ o policy.Outcome }
 func (b brought) Error() string           { return b.o.Class.String() }
 func (b brought) Outcome() policy.Outcome { return b.o }
 
-// notes keeps what an observer is told.
+// notes keeps an observer's events.
 type notes struct {
 	mu  sync.Mutex // guards log
 	log []line

@@ -74,7 +74,7 @@ func TestTheLabAgreesWithTheClients(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			handler := newServer(w, 1)
 			real = lived(w, handler.replay(clients(w, policies[name], 1, direct{handler}), "http://server"))
-			time.Sleep(time.Minute) // who works on for nobody comes to an end
+			time.Sleep(time.Minute) // work whose caller has gone ends
 		})
 		rows, wrong := compare(name, lab, real, byShare, 0.001, 0.001, 0.02, 0.02)
 		for _, text := range wrong {
@@ -189,7 +189,7 @@ func (l lateness) String() string {
 	return fmt.Sprintf("up to %s late, and one time in ten more than %s", l.most, l.usual)
 }
 
-// watch measures until it is told to stop.
+// watch measures until stop is called.
 func watch() (stop func() lateness) {
 	const every = 5 * time.Millisecond
 	quit, told := make(chan struct{}), make(chan lateness)

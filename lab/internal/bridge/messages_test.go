@@ -153,7 +153,7 @@ func (c *consuming) here(t *testing.T) (got came) {
 		if c.poison && c.harm == sim.Permanent {
 			return inbox.Permanent(errors.New("it will be the same"))
 		} else if c.poison {
-			return errors.New("nobody knows")
+			return errors.New("unclassified")
 		}
 		select {
 		case <-ctx.Done():

@@ -109,7 +109,7 @@ func TestOutagesAreAsTheLabSays(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newServer(w, 1)
 				lived = s.live(t, "http://server", unplugged{s, direct{s}})
-				time.Sleep(time.Minute) // who works on for nobody comes to an end
+				time.Sleep(time.Minute) // work whose caller has gone ends
 			})
 			table, wrong := compare("defaults", inTheLab(t, w, 1), lived, byPoints, twoPoints...)
 			t.Log("\n" + header + table)

@@ -20,7 +20,7 @@ import (
 // headerCall carries the name of a call, so that the server has the lab's luck.
 const headerCall = "X-Call"
 
-// A server is the world's service as a real one: so many workers and a queue, or as many
+// A server is the world's service as a real one: a number of workers and a queue, or as many
 // workers as there are requests, and one thing that is wrong with it at times.
 type server struct {
 	draws    sim.Draws

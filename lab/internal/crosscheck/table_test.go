@@ -40,7 +40,7 @@ const (
 	ofOthers     = "the lab has no mesh, no SDK below and no proxy between"
 	ofStores     = "it is about a store or a route: the lab's services remember keys for ever and lose none"
 	ofGraphs     = "it is about several files: the chains of the lab's scenarios show it, one policy does not"
-	ofKnowledge  = "it is about what somebody sees or declares, which changes no call"
+	ofKnowledge  = "it is about what operators see or declare, which changes no call"
 	ofConnection = "the lab has no connections and no pools below the bulkhead"
 	ofTaste      = "it says that a value has no effect, or is unusual: nothing fails because of it"
 	ofFleets     = "what it adds up depends on when each process fails; `lab run` of a scenario with the fleet's size shows it"

@@ -77,7 +77,7 @@ func Pareto(least time.Duration, shape float64) Dist {
 // is at zero. Points must rise in P from 0 to 1 and in At.
 func Quantiles(points ...Point) Dist { return Dist{kind: table, points: points} }
 
-// The points that are kept of samples: so many, evenly, and of the longest each.
+// The points that are kept of samples: up to mostPoints, evenly spaced, and each of the longest.
 const (
 	mostPoints = 8192
 	mostTail   = 2048
@@ -85,7 +85,7 @@ const (
 
 // Samples is what was measured, sorted. The k-th of n is the quantile (k-1)/(n-1), and
 // between two it is linear: what is drawn is never below the least and never above the
-// most. Of more than ten thousand, every so many-th is kept, and the longest two thousand.
+// most. Of more than ten thousand, evenly spaced ones are kept, and the longest two thousand.
 func Samples(sorted []time.Duration) Dist {
 	n := len(sorted)
 	switch n {

@@ -24,8 +24,8 @@ type Entry[T any] struct {
 // Queue holds what will happen. The zero Queue is empty and its time is the
 // earliest there is. It is not safe for concurrent use.
 //
-// Nothing is ever taken out but by Pop: whoever schedules something that may grow
-// stale puts a generation into it, and ignores it when it comes.
+// Only Pop takes entries out. An entry that may grow stale carries a generation, and its scheduler
+// ignores it when it comes.
 type Queue[T any] struct {
 	now     uint64         // of the entry that came out last, as a key
 	next    int            // the first entry of buckets[0] that has not come out

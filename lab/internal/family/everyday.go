@@ -40,7 +40,7 @@ func everyday() (made []World) {
 func sparse() (made []World) {
 	for _, f := range []fleet{{1000, 0.02}, {10000, 0.02}} {
 		for _, k := range []struct{ name, says, fault string }{
-			{"down", "nobody answers the door", "kind: down"},
+			{"down", "connections are refused", "kind: down"},
 			{"black-hole", "requests vanish", "kind: black_hole"},
 			{"errors-100pct", "all answers are errors", "kind: errors, status: 503"},
 		} {

@@ -46,8 +46,7 @@ var all = sync.OnceValue(func() []World {
 // All returns all generated scenarios, in the order in which to show them.
 func All() []World { return slices.Clone(all()) }
 
-// Group returns what is varied in a generated scenario, empty if there is none of that
-// name.
+// Group returns what is varied in a generated scenario, empty for an unknown name.
 func Group(name string) string {
 	for _, w := range all() {
 		if w.Name == name {

@@ -154,7 +154,7 @@ func steady() (made []World) {
 			add(f, share, lasts)
 		}
 	}
-	for _, share := range []int{5, 30} { // a call a minute: nobody else pays for its retries
+	for _, share := range []int{5, 30} { // a call a minute: no other call pays for its retries
 		add(fleet{1, 0.02}, share, 12*time.Hour)
 	}
 	return made
@@ -169,7 +169,7 @@ func troubles() (made []World) {
 		name, says, fault string
 		fleets            []fleet
 	}{
-		{"down", "nobody answers the door", "kind: down", usual},
+		{"down", "connections are refused", "kind: down", usual},
 		{"black-hole", "requests vanish", "kind: black_hole", usual},
 		{"errors-100pct", "all answers are errors", "kind: errors, status: 503", usual},
 		{"errors-50pct", "half of the answers are errors", "kind: errors, status: 503, share: 50%", usual[1:2]},

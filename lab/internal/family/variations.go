@@ -124,7 +124,7 @@ func loaded(text string, by float64) (string, bool) {
 	})
 }
 
-// crowded makes the first fleet one of so many clients, with the same load in all.
+// crowded gives the first fleet a number of clients, with the same load in all.
 func crowded(text string, clients int) (string, bool) {
 	first := true
 	return within(text, "clients", func(s string) string {
@@ -139,7 +139,7 @@ func crowded(text string, clients int) (string, bool) {
 }
 
 // lasting makes all faults and spikes last so long, and the run longer or shorter by as
-// much. What comes again and again, or is told by the hour, stays as it is.
+// much. What comes again and again, or is written by the hour, stays as it is.
 func lasting(text string, d time.Duration) (string, bool) {
 	if strings.Contains(text, "every:") || strings.Contains(text, "daily:") {
 		return text, false

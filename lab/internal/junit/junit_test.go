@@ -104,6 +104,6 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
 func TestWhatCannotBeWrittenIsAnError(t *testing.T) {
 	if err := Write(full{}); err == nil {
-		t.Error("nobody says so")
+		t.Error("no error of a full disk")
 	}
 }

@@ -135,7 +135,7 @@ func TestTheTableIsWhatItWas(t *testing.T) {
 }
 
 // A limit that is learned must not learn from what fewer calls would not cure, nor from
-// what says nothing, and must not grow where nobody needs more (C112).
+// what says nothing, and must not grow where the load needs no more (C112).
 func TestWhatDoesNotMoveTheLimit(t *testing.T) {
 	const ms, fault, back = time.Millisecond, 60 * time.Second, 90 * time.Second
 	work := draw.LogNormal(90*ms, 250*ms)
@@ -150,8 +150,8 @@ func TestWhatDoesNotMoveTheLimit(t *testing.T) {
 		{"one of twenty takes ten times as long", 150, sim.Fault{Kind: sim.Slow, Factor: 10, Share: 0.05}, 10, 30},
 		{"half of the connections are refused", 150, sim.Fault{Kind: sim.Refuse, Share: 0.5}, 10, 25},
 		{"half of the answers are 500", 150, sim.Fault{Kind: sim.Errors, Status: 500, Share: 0.5}, 10, 25},
-		{"all answers are 503, whoever asks", 150, sim.Fault{Kind: sim.Errors, Status: 503}, 10, 25},
-		{"nobody needs so many", 50, sim.Fault{Kind: sim.Slow, Factor: 1.2}, 100, 100},
+		{"all answers are 503, for every caller", 150, sim.Fault{Kind: sim.Errors, Status: 503}, 10, 25},
+		{"the load needs fewer", 50, sim.Fault{Kind: sim.Slow, Factor: 1.2}, 100, 100},
 		{"a client of three calls a second, in an outage", 3, sim.Fault{Kind: sim.BlackHole}, 100, 100},
 	} {
 		t.Run(c.fact, func(t *testing.T) {

@@ -154,6 +154,6 @@ func (r *bbr) reckon() {
 		}
 	}
 	if least < math.MaxFloat64 {
-		r.set(math.Floor(float64(most*math.Ceil(least)*10)/1000) + 1) // more than so many are refused
+		r.set(math.Floor(float64(most*math.Ceil(least)*10)/1000) + 1) // requests above that are refused
 	}
 }

@@ -49,7 +49,7 @@ func Latencies(dir, spec string) (sorted []time.Duration, found yamlstrict.Findi
 // Calls are recorded calls, in the order of their times.
 type Calls struct {
 	At     []time.Duration // the first is at the recording's beginning
-	Took   []time.Duration // nil means that nobody knows
+	Took   []time.Duration // nil means unknown
 	Status []int           // nil means that all were answered
 }
 

@@ -59,7 +59,7 @@ func TestCallsAreRead(t *testing.T) {
 	}
 }
 
-// What is wrong in a file is told with its line, a caret and what to do.
+// A mistake in a file is reported with its line, a caret and what to do.
 func TestMistakesHaveTheirPlace(t *testing.T) {
 	long := strings.Repeat("1", maxLine+1)
 	for _, c := range []struct{ fact, file, text, spec, want string }{
@@ -89,9 +89,9 @@ func TestMistakesHaveTheirPlace(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ fact, text, spec, want string }{
-		{"a date that is none", "2026-13-01T00:00:00Z,1\n", "x.csv, at 1, took 2 ms", "is no time of RFC 3339"},
+		{"an impossible date", "2026-13-01T00:00:00Z,1\n", "x.csv, at 1, took 2 ms", "is no time of RFC 3339"},
 		{"a time without a unit", "1,1\n", "x.csv, at 1, took 2 ms", "x.csv:1:1: \"1\" has no unit"},
-		{"a status that is none", "1,2,ok\n", "x.csv, at 1 s, took 2 ms, status 3", "x.csv:1:5: \"ok\" is no status of HTTP"},
+		{"an invalid status", "1,2,ok\n", "x.csv, at 1 s, took 2 ms, status 3", "x.csv:1:5: \"ok\" is no status of HTTP"},
 		{"no call", "# at\n", "x.csv, at 1 s", "there is no call"},
 		{"months", "1,1\n3000000,1\n", "x.csv, at 1 s, took 2 ms", "the calls span 35 days, and 31 are the most"},
 	} {

@@ -37,7 +37,7 @@ type Spec struct {
 	File   string
 	Column Part // of latencies
 	At     Part // of calls: when they were made
-	Took   Part // how long they took; unset means that nobody knows
+	Took   Part // how long they took; unset means unknown
 	Status Part // what they brought
 	Begin  string
 }

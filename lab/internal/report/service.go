@@ -126,6 +126,6 @@ func (s *sheet) queues() *node {
 
 func (s *sheet) useful() *node {
 	return s.services("useful", "Useful work",
-		"The share of the workers' time that went into answers for which somebody was still waiting. A full queue over a low line here is a system that is busy with the past.",
+		"The share of the workers' time that went into answers whose caller was still waiting. A full queue over a low line here is a system that is busy with the past.",
 		func(float64) scale { return scale{high: 1, unit: scenario.Share} }, func(v *scenario.ServiceSeries) scenario.Band { return v.Useful })
 }

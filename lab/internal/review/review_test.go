@@ -153,7 +153,7 @@ func TestTheCommentSaysWhatAReviewerNeeds(t *testing.T) {
 	}
 }
 
-// A scenario may come from whoever opens a pull request.
+// A scenario may come from a stranger's pull request.
 func TestNothingInAScenarioBecomesMarkup(t *testing.T) {
 	const odd = "a | b\n# c <script> @all #7 `d` *e* [f](g) \x1b[31m ``` h"
 	s := run(t, two, scenario.Options{Replications: 2})
@@ -191,6 +191,6 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 func TestWhatCannotBeWrittenIsAnError(t *testing.T) {
 	s := run(t, two, scenario.Options{Replications: 1})
 	if Markdown(full{}, s) == nil || JUnit(full{}, s) == nil {
-		t.Error("nobody says so")
+		t.Error("no error of a full disk")
 	}
 }

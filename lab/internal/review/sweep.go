@@ -153,7 +153,7 @@ func points(r *scenario.SweepRow) string {
 	return text
 }
 
-// forWhom are the columns of which one value is best for somebody.
+// forWhom are the columns with a best value, and the party for whom it is best.
 var forWhom = []struct{ key, phase, who, by string }{
 	{"goodput", "all", "callers", "%s answered in time"},
 	{"goodput", "during", "callers in the trouble", "%s answered in time"},

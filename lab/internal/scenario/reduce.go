@@ -385,5 +385,5 @@ var usually = []string{
 	"Service times are drawn, not reckoned: a request's cost depends on its content only as far as the scenario says.",
 	"Networks delay and lose messages independently of each other and of load.",
 	"Load balancers know their replicas and notice nothing of a fault.",
-	"Work that nobody waits for any more is done to its end, unless the service drops what has expired.",
+	"Work goes on after its caller has gone, unless the service drops what has expired.",
 }

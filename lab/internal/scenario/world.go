@@ -32,9 +32,9 @@ type Policies struct {
 	// for db makes the scenario's db go by the policy of payments.
 	As map[string]string
 
-	// Rival is none, for callers that only call, within the call's timeout; plain, for
-	// those that keep the timeout of an attempt too; or naive, for callers that try
-	// three times at once. Empty means no rival.
+	// Rival is "none", for callers that only call, within the call's timeout; plain, for those that
+	// keep the timeout of an attempt too; or naive, for callers that try three times at once. Empty
+	// means no rival.
 	Rival string
 
 	// Change changes each policy before it is used. Nil means no change.

@@ -168,8 +168,8 @@ func (s *sim) learn(v *service, r *replica, took time.Duration, verdict learned.
 	}
 }
 
-// refusalCost is what a refusal costs: a share of the work, which somebody must do in
-// between. It makes the next work of the replica longer.
+// refusalCost is what a refusal costs: a share of the work, which a worker must do in between. It
+// makes the next work of the replica longer.
 func (s *sim) refusalCost(v *service, r *replica, a *attempt) {
 	if v.RefuseCost > 0 {
 		d := draw.New(s.seed, forService, attemptID(s.calls.at(a.call).id, a.try))

@@ -60,7 +60,7 @@ func TestAdmissionRefusesOnlyWhatIsTooMuch(t *testing.T) {
 	}
 }
 
-// A flood of one priority, or of one tenant, is refused, and nobody else is.
+// A flood of one priority, or of one tenant, is refused, and no other request is.
 func TestAFloodConcernsOnlyWhoMakesIt(t *testing.T) {
 	for _, c := range []struct {
 		fact   string

@@ -29,7 +29,7 @@ const (
 
 // outcome is what a driver makes of an answer: what gabionhttp makes of the status,
 // and package classify of the error. What an Admission says of the work counts only if
-// the service is the caller's own: somebody else's gateway may pass it on.
+// the service is the caller's own: another company's gateway may pass it on.
 func (a answer) outcome(after time.Duration, trust policy.Trust) policy.Outcome {
 	o := policy.Outcome{Effect: policy.UnknownEffect}
 	switch a {

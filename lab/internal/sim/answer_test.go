@@ -26,7 +26,7 @@ type saying struct {
 	after  time.Duration
 	never  bool // nothing comes home
 	server http.HandlerFunc
-	absent bool // nobody listens
+	absent bool // connections are refused
 }
 
 func says(code int, header ...string) http.HandlerFunc {
@@ -166,7 +166,7 @@ func (s *saying) overHTTP(t *testing.T, p policy.Policy, safe bool) []string {
 	return seen.all()
 }
 
-// decisions keeps what an observer is told.
+// decisions keeps an observer's events.
 type decisions struct {
 	mu  sync.Mutex // guards log
 	log []string

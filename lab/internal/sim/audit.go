@@ -199,7 +199,7 @@ func (a *auditor) messages(b *broker) {
 			a.say("queue %d: message %d is nowhere", b.fleet, m.seq)
 		}
 		if d := a.deliveries.get(m.current, m.cgen); m.spot == isOut && (d == nil || d.message != m || d.lapsed) {
-			a.say("queue %d: message %d is out, and nobody has it", b.fleet, m.seq)
+			a.say("queue %d: message %d is out, and no consumer has it", b.fleet, m.seq)
 		}
 	})
 	for i := range b.lines {

@@ -10,8 +10,8 @@ import (
 )
 
 // Queue is a broker between a fleet's load and the fleet: each arrival is a message, and
-// the clients are consumers. The plan is what they do for a message. It is done when the
-// broker is told so, and has failed when it is a dead letter.
+// the clients are consumers. The plan is what they do for a message. It is done when the broker
+// gets its acknowledgement, and has failed when it is a dead letter.
 //
 // The broker delivers at least once. A message that is neither acknowledged nor refused
 // comes again when its visibility ends, whatever goes on with it; the acknowledgement of an
@@ -24,7 +24,7 @@ type Queue struct {
 	Heartbeat  bool           // visibility is extended while a message is worked on
 	Inbox      Inbox          // of consumers with a policy
 	GiveUp     time.Duration  // for at least so long a message is tried whose work fails, with an inbox; 0 means that its runs alone decide
-	Deliveries int            // after so many the broker makes a message a dead letter; 0 means never
+	Deliveries int            // after this many the broker makes a message a dead letter; 0 means never
 	Requeue    time.Duration  // until a message comes again that a plain consumer refused; zero means 100 ms
 	LostAcks   float64        // share of acknowledgements that don't arrive
 	Partitions int            // each delivers its messages in order, one at a time; 0 means that there is no order
@@ -48,7 +48,7 @@ type Harm uint8
 
 // The harms.
 const (
-	Fails     Harm = iota // the work returns an error that nobody knows
+	Fails     Harm = iota // the work returns an unclassified error
 	Permanent             // the work returns an error that says that it will be the same next time
 	Crashes               // the process ends, and what it works on is lost
 )

@@ -187,9 +187,9 @@ func (s *sim) send(c *call, t *machine.Ticket) {
 	}
 }
 
-// next schedules what happens to an attempt next. Its deadline is scheduled only when
-// it comes before that, or nobody knows what comes: most answers are in time, and to
-// find that out took one event of five.
+// next schedules what happens to an attempt next. Its deadline is scheduled only when it comes
+// before that, or when what comes is unknown: most answers are in time, and to find that out took
+// one event of five.
 func (s *sim) next(a *attempt, at clock.Instant, kind uint32) {
 	if at >= a.ticket.Deadline {
 		s.arm(a)
@@ -300,7 +300,7 @@ func (s *sim) release(a *attempt) {
 	}
 }
 
-// forget frees a call that nobody knows any more.
+// forget frees a call that nothing refers to any more.
 func (s *sim) forget(c *call) {
 	s.rec.forgotten(s, c)
 	s.calls.put(c.self)

@@ -37,7 +37,7 @@ type Work struct {
 	Effects     int64         // pieces of work done
 	Duplicates  int64         // of these, done before for the same call
 	Replays     int64         // answered again without work
-	Useful      time.Duration // work whose answer somebody waited for
+	Useful      time.Duration // work whose caller waited for the answer
 	Wasted      time.Duration // work for callers who had gone
 	RefuseWork  time.Duration
 }
@@ -64,7 +64,7 @@ type Bin struct {
 	Attempts []int64 // for each service
 	ByTry    [Tries]int64
 	Hedges   int64   // of these, to be faster and not because something failed
-	Useful   []int64 // nanoseconds of work that ended and whose answer somebody waited for, for each service
+	Useful   []int64 // nanoseconds of work that ended while its caller waited, for each service
 	Queue    []int64 // who waits when the bin ends, for each service
 	Open     []int64 // breakers that refuse when the bin ends, of those looked at, for each edge
 	Looked   []int64

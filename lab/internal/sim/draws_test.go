@@ -10,8 +10,8 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// TestDrawsAreThoseOfARun watches a client of a world in which nobody waits, so
-// that what its attempts took is their work, and what they brought is luck.
+// TestDrawsAreThoseOfARun watches a client of a world without queues, so that what its attempts
+// took is their work, and what they brought is luck.
 func TestDrawsAreThoseOfARun(t *testing.T) {
 	w := &World{
 		Duration: 20 * time.Second,

@@ -15,8 +15,8 @@ func always(f Fault) Fault {
 	return f
 }
 
-// What each way to fail means for whoever calls: a thousand calls of three tries,
-// each of which takes 10 ms of work, with a timeout of a second.
+// What each way to fail means for the caller: a thousand calls of three tries, each of which takes
+// 10 ms of work, with a timeout of a second.
 func TestWaysToFail(t *testing.T) {
 	const calls = 1000
 	for _, c := range []struct {
@@ -44,7 +44,7 @@ func TestWaysToFail(t *testing.T) {
 		{"slow by a factor", Fault{Kind: Slow, Factor: 7}, false, calls, calls, 0, 70 * ms},
 		{"slow by a time", Fault{Kind: Slow, Add: 7 * ms}, false, calls, calls, 0, 17 * ms},
 		{"a brown-out to a half takes twice as long", Fault{Kind: BrownOut, Factor: 0.5}, false, calls, calls, 0, 20 * ms},
-		{"slower than the timeout, all of it is done for nobody", Fault{Kind: Slow, Add: 2 * time.Second}, false, 3 * calls, 3 * calls, calls, 3002 * ms},
+		{"slower than the timeout, all of it is wasted", Fault{Kind: Slow, Add: 2 * time.Second}, false, 3 * calls, 3 * calls, calls, 3002 * ms},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			w := steady(tries(t, 3, attemptTimeout(time.Second), safe(!c.unsafe)), 10, 100*time.Second, Service{Time: draw.Constant(10 * ms)}, always(c.fault))
@@ -122,7 +122,7 @@ func TestKeysThatAreHonouredMakeRepeatingHarmless(t *testing.T) {
 		duplicates, more bool
 	}{
 		{"no key", false, true, true, false},
-		{"a key that nobody reads", true, false, true, false},
+		{"a key that the server ignores", true, false, true, false},
 		{"a key that is honoured", true, true, false, true},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestSkewOnlyMattersWithDeadlines(t *testing.T) {
 	}{
 		{"a clock ahead drops what is in time", true, true, time.Second, true, false},
 		{"not when no deadline travels", false, true, time.Second, false, false},
-		{"nor when nobody looks at it", true, false, time.Second, false, false},
+		{"nor when the server ignores it", true, false, time.Second, false, false},
 		{"a clock behind works for those who have gone", true, true, -time.Second, false, true},
 		{"a right one does not", true, true, 0, true, false},
 	} {

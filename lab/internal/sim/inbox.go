@@ -13,7 +13,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// The terms of an inbox that nobody configured.
+// The terms of an inbox with the defaults.
 const (
 	inboxLease      = 30 * time.Second
 	inboxRetention  = 30 * 24 * time.Hour

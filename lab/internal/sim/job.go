@@ -70,7 +70,7 @@ func (s *sim) runJob(j *job) {
 	s.endJob(j)
 }
 
-// called is told of every call's end, and of which step it was a call.
+// called takes the end of a call of a job's step.
 func (s *sim) called(j *job, step int, ok bool) {
 	if j.pending == 0 || j.step != step {
 		return // the step was decided before

@@ -39,7 +39,7 @@ type Request struct {
 type Reply struct {
 	At      time.Duration
 	Status  int           // of HTTP; zero is a connection that breaks before an answer
-	Refused bool          // as if nobody listened: no byte of the request was read
+	Refused bool          // as if the server did not listen: no byte of the request was read
 	Worked  bool          // the work was done, or known to be, whatever the rest says
 	CutBody bool          // the answer breaks off in its body
 	Body    time.Duration // for so long the body takes to arrive
@@ -99,8 +99,8 @@ func (l *Live) Advance(now time.Duration) {
 	}
 }
 
-// Next returns when something happens by itself, if nobody asks before; false when
-// nothing will.
+// Next returns when something happens by itself, unless a request comes first; false when nothing
+// will.
 func (l *Live) Next() (time.Duration, bool) {
 	at, ok := l.sim.queue.Due()
 	return time.Duration(at), ok && at < 1<<61
@@ -173,8 +173,8 @@ func (l *Live) remember(c *call) {
 	}
 }
 
-// Gone is a caller who waits no longer. The service does not see it, but for an
-// Admission, and nobody hears what it replies.
+// Gone is a caller who waits no longer. The service does not see it, but for an Admission, and its
+// reply is dropped.
 func (l *Live) Gone(now time.Duration, t *Asked) {
 	l.Advance(now)
 	if l.asks[t.slot] != t {
@@ -248,7 +248,7 @@ func (l *Live) Under() (working, queued int) {
 	return v.under, queued
 }
 
-// Deaf reports whether nobody listens now: every connection is refused.
+// Deaf reports whether the service does not listen now: every connection is refused.
 func (l *Live) Deaf() bool {
 	v := &l.sim.services[l.service]
 	for i := range v.active {

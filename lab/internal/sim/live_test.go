@@ -167,7 +167,7 @@ func TestALiveServiceLetsGoOfWhoHasGone(t *testing.T) {
 	}
 	var asked []*Asked
 	for i := range 1000 {
-		asked = append(asked, l.Ask(time.Duration(i), Request{}, func(Reply) { t.Error("somebody who has gone heard a reply") }))
+		asked = append(asked, l.Ask(time.Duration(i), Request{}, func(Reply) { t.Error("a caller who has gone got a reply") }))
 	}
 	for _, a := range asked {
 		l.Gone(time.Microsecond, a)

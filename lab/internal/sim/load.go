@@ -9,7 +9,7 @@ import (
 )
 
 // Load is calls a second over time: straight lines between points, and constant
-// after the last. The zero Load is none.
+// after the last. The zero Load means no calls.
 type Load []Rate
 
 // Rate is a point of a [Load].

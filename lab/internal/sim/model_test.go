@@ -81,8 +81,8 @@ func good(r *Result, fleet int) float64 {
 	return float64(f.Good) / float64(f.Offered)
 }
 
-// At twice its capacity a queue of a second answers nobody in half a second, and a
-// stack answers as many as there is capacity for.
+// At twice its capacity a queue of a second answers no request in half a second, and a stack
+// answers as many as there is capacity for.
 func TestOverloadedQueueAnswersTooLateAndStackInTime(t *testing.T) {
 	share := func(d Discipline) float64 {
 		v := Service{Workers: 1, Queue: 100, Discipline: d, Time: draw.Constant(10 * ms)}
@@ -260,7 +260,7 @@ func TestAFaultsLimitIsNotTheServicesOwn(t *testing.T) {
 	is(t, "admitted", play(t, w).Services[0].Effects, 5+49)
 }
 
-// All attempts fail, so that whoever may retry does.
+// All attempts fail, so that every client that may retry does.
 func failing(t testing.TB, edit func(*Fleet)) *Result {
 	r := tries(t, 3, func(p *policy.Policy) { p.Retry.Budget = policy.Budget{Ratio: 0.1, Floor: 1} })
 	w := steady(r, 100, 9*time.Second, Service{}, Fault{Kind: Errors, Status: 503, For: time.Hour})
@@ -299,7 +299,7 @@ func TestASessionIsSoManyCalls(t *testing.T) {
 	near(t, "attempts", float64(n.Attempts), 3./5*float64(n.Calls), 0.01)
 }
 
-// What nobody has answered when the run ends was not answered fast.
+// A request that is unanswered when the run ends was not answered fast.
 func TestWhatIsUnfinishedCounts(t *testing.T) {
 	w := steady(tries(t, 1), 10, 100*time.Second, Service{Time: draw.Constant(10 * ms)}, Fault{Kind: BlackHole, Share: 0.5, For: time.Hour})
 	w.Warmup, w.Fleets[0].Even = 10*time.Second, true
@@ -419,7 +419,7 @@ func TestLossIsEachWay(t *testing.T) {
 	r := play(t, w)
 	near(t, "good", good(r, 0), 0.9*0.9, 0.01)
 	near(t, "astray", float64(r.Edges[0].Astray), 0.1*float64(r.Edges[0].Attempts), 0.07)
-	near(t, "done for nobody", float64(r.Fleets[0].Ghosts), 0.09*float64(r.Edges[0].Attempts), 0.07)
+	near(t, "wasted", float64(r.Fleets[0].Ghosts), 0.09*float64(r.Edges[0].Attempts), 0.07)
 }
 
 func TestRefusalsCostWork(t *testing.T) {

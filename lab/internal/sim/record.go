@@ -141,8 +141,8 @@ func (r *recorder) answered(s *sim, j *job, ok bool) {
 	}
 }
 
-// unfinished counts the work that nobody has answered. To leave it out would be to
-// say the better of a run the longer its clients have to wait.
+// unfinished counts the unanswered work. Without it a run would look better the longer its clients
+// have to wait.
 func (r *recorder) unfinished(s *sim) {
 	end := max(s.now, s.end)
 	s.jobs.each(func(j *job) {
@@ -186,7 +186,7 @@ func (r *recorder) returned(s *sim, c *call, v *machine.End) {
 	}
 }
 
-// forgotten is the end of a call that nobody knows any more.
+// forgotten is the end of a call that nothing refers to any more.
 func (r *recorder) forgotten(s *sim, c *call) {
 	if c.effects > 0 && !c.ok {
 		if caller := s.edges[c.edge].caller; caller >= 0 {

@@ -19,8 +19,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// asked is how a call is made: by a method of HTTP, or by gabion.Do where there is
-// none.
+// asked is how a call is made: by a method of HTTP, or by gabion.Do if the method is empty.
 type asked struct {
 	method string
 	keyed  bool
@@ -37,9 +36,9 @@ func careful(safe bool, key policy.KeyMode) policy.Policy {
 	}
 }
 
-// TestSafetyIsProductions makes calls whose connections break, so that nobody knows
-// whether the work was done, in the lab, over HTTP and by gabion.Do: what is repeated
-// and what is refused for want of a key is the same.
+// TestSafetyIsProductions makes calls whose connections break, so that it is unknown whether the
+// work was done, in the lab, over HTTP and by gabion.Do: what is repeated and what is refused for
+// want of a key is the same.
 func TestSafetyIsProductions(t *testing.T) {
 	for _, key := range []policy.KeyMode{policy.KeyDeclared, policy.KeyMade, policy.KeyRequired} {
 		for _, safe := range []bool{false, true} {

@@ -28,8 +28,8 @@ type service struct {
 type replica struct {
 	busy  int // requests being worked on
 	front front
-	pool  *admission.Gate // its workers; nil where nobody ever waits
-	debt  time.Duration   // work that refusals cost and nobody has done yet
+	pool  *admission.Gate // its workers; nil where no request ever waits
+	debt  time.Duration   // work that refusals cost and that is not done yet
 	warm  clock.Instant   // until when work is slow after a restart
 	cold  clock.Instant   // when that began
 }

@@ -42,7 +42,7 @@ type sim struct {
 	watch    *Watch
 	over     bool
 	troubled int // faults that will begin or end
-	many     int // from so many instances on, blank states change hands
+	many     int // with this many instances or more, blank states change hands
 
 	calls    pool[call]
 	attempts pool[attempt]
@@ -218,7 +218,7 @@ const chunkBits = 8
 
 func (p *pool[T]) slot(i uint32) *slot[T] { return &p.chunks[i>>chunkBits][i&(1<<chunkBits-1)] }
 
-// take returns a slot that nobody uses. What it held before is still there.
+// take returns an unused slot. What it held before is still there.
 func (p *pool[T]) take() (uint32, uint32, *T) {
 	var i uint32
 	if n := len(p.free); n > 0 {

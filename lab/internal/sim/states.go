@@ -112,8 +112,8 @@ func (b *blanks) seen(s *sim, e *edge, instance int) {
 	}
 }
 
-// sweep empties the list that the new epoch will use: whoever called last in the
-// epoch that it is of has called in none of those since.
+// sweep empties the list that the new epoch will use. An instance whose last call was in the list's
+// old epoch has not called in the epochs since.
 func (b *blanks) sweep(e *edge) {
 	at := b.epoch % uint64(len(b.users))
 	for _, i := range b.users[at] {
@@ -152,5 +152,5 @@ func (e *edge) reload(now clock.Instant, r *machine.Rules) {
 			st.Reload(now, r)
 		}
 	}
-	e.blank = nil // those that nobody has still follow the old rules
+	e.blank = nil // free states still follow the old rules
 }

@@ -12,8 +12,8 @@ type Watch struct {
 	Client uint32 // of the fleet, or which of the service's replicas
 	Whole  bool   // also the calls of all clients that share what it knows
 
-	// Tell is told what was decided about a call, in order. Calls are numbered by
-	// the run, edges as in Result.Edges.
+	// Tell gets the decisions about each call, in order. Calls are numbered by the run, edges as in
+	// Result.Edges.
 	Tell func(call uint64, edge int, e policy.Event)
 
 	// Knows, unless nil, gets the stats that each decision was made from, after it.

@@ -13,7 +13,7 @@ type DeadReason uint8
 const (
 	DeadExhausted  DeadReason = iota // its attempts are over
 	DeadPermanent                    // it would fail again
-	DeadUnknown                      // nobody knows what a lost run did
+	DeadUnknown                      // what a lost run did is unknown
 	DeadDeliveries                   // the broker delivered it too often
 	deadReasons
 )
@@ -23,7 +23,7 @@ type MessageCounts struct {
 	Deliveries int64
 	Lapsed     int64 // whose visibility ended first
 	Refused    int64 // by the consumers' dependency, without a run
-	InProgress int64 // whose message somebody else worked on
+	InProgress int64 // whose message another consumer worked on
 	Duplicates int64 // whose message had been done
 	Runs       int64 // of the work
 	Useful     int64 // that ended and by which a message is done

@@ -46,7 +46,7 @@ type Fleet struct {
 	Think   draw.Dist       // Closed: between an answer and the next call
 	Spread  time.Duration   // Closed: over how long the clients start
 	At      []time.Duration // Trace: when calls are made
-	Met     []Met           // Trace, beside At: what each call met; nil means that nobody knows
+	Met     []Met           // Trace, beside At: what each call met; nil means unknown
 	Calls   []Recorded      // Trace, in place of At: calls whose attempts were recorded too, by one step of one edge
 	Session int             // calls after which a client is replaced by a new one that knows nothing; 0 means never
 	Shared  int             // how many clients share one policy's state, as behind a sidecar; 0 means 1
@@ -109,7 +109,7 @@ type Service struct {
 	Name        string
 	Replicas    int // 0 means 1
 	Balance     Balance
-	Workers     int // of each replica; 0 means that nobody ever waits
+	Workers     int // of each replica; 0 means that no request ever waits
 	Discipline  Discipline
 	Queue       int           // who may wait at a replica; the next is refused
 	Target      time.Duration // CoDel: 0 means admission.DefaultTarget
@@ -148,7 +148,7 @@ const (
 	Errors                    // a share of requests fails with Status
 	LostAnswers               // a share of answers is lost when the work is done
 	RateLimit                 // Limit is in force
-	Restart                   // what is under way is lost; nobody answers for For, then work is slow at first
+	Restart                   // what is under way is lost; the service is down for For, then work is slow at first
 	ClientRestart             // clients begin anew, all at once
 	Skew                      // clocks of the service are off by Add
 	Reload                    // a fleet's policy is replaced by Rules

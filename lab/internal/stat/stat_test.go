@@ -107,7 +107,7 @@ func TestHeaps(t *testing.T) {
 	}
 }
 
-// What never came must not be left out: it would make whoever fails most look best.
+// What never came must not be left out: the policy that fails most would look best.
 func TestAPairOfWhichOneNeverCameCounts(t *testing.T) {
 	never := math.Inf(1)
 	a, b := make([]float64, 20), slices.Repeat([]float64{never}, 20)

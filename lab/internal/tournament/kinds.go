@@ -27,7 +27,7 @@ type Kind struct {
 	Worlds    int
 	Ours      [columns]float64
 	Plain     float64 // answered in time; NaN if it does not take part
-	Best      string  // of the others whose load is fair: who answers most; empty if there is none
+	Best      string  // of the others whose load is fair, the one that answers most; may be empty
 	BestValue float64
 	BestLoad  float64
 	Better    bool // that is resolved

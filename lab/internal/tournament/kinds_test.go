@@ -91,8 +91,8 @@ func TestWhatABudgetCostsEveryDay(t *testing.T) {
 	}
 }
 
-// A world of everyday errors is also played without the budget, with what the entrant
-// changes, and by nobody else.
+// A world of everyday errors is also played without the budget, with what the entrant changes, and
+// by no other entrant.
 func TestTheFirstEntrantIsPlayedWithoutItsBudget(t *testing.T) {
 	worlds, err := Named([]string{"family:everyday-20pct-1x0.2", "family:steady-5pct-1x0.02"}, func(bool) int { return 1 })
 	if err != nil {

@@ -87,7 +87,7 @@ func measure(s *scenario.Study, w *World) cell {
 	return c
 }
 
-// values returns a metric of all runs, empty if there is none.
+// values returns a metric of all runs, empty if no run has it.
 func values(metrics []scenario.Metric, key string) (xs []float64) {
 	for i := range metrics {
 		if metrics[i].Key == key && metrics[i].Of == "" {

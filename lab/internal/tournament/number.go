@@ -43,8 +43,7 @@ func (c column) unit() string {
 	return ""
 }
 
-// fixed spells a number with so many digits after the point, and no minus before a
-// zero.
+// fixed spells a number with a fixed number of digits after the point, and no minus before a zero.
 func fixed(x float64, digits int) string {
 	s := strconv.FormatFloat(x, 'f', digits, 64)
 	if strings.Trim(s, "-0.") == "" {

@@ -223,7 +223,7 @@ func (r *Result) Markdown(w io.Writer) error {
 			r.markdownRow(&b, g, e)
 		}
 	}
-	b.WriteString("\n**Bold** is on the front: nobody is better at answers, load or recovery without being worse at another of them. " +
+	b.WriteString("\n**Bold** is on the front: no other is better at answers, load or recovery without being worse at another of them. " +
 		"↑ and ↓ are better and worse than the first row, resolved in pairs.\n")
 	r.kindMarkdown(&b)
 	r.markdownLosses(&b)

@@ -27,7 +27,7 @@ type Row struct {
 	Delta     [columns]stat.Interval // against the first entrant, in pairs
 	Dead      float64                // the mean
 	StaysDown stat.Interval          // the probability
-	Front     bool                   // nobody is better in one of answered, load and recovery, and no worse in the others
+	Front     bool                   // no other is better in one of answered, load and recovery, and no worse in the others
 }
 
 // Loss is a world in which a judged entrant is worse than another.

@@ -47,7 +47,7 @@ func (r *Result) seed() string {
 const legend = `  load: attempts in the trouble for each call that needs one; dead load: that
   after the first 10 s of a dependency that answers nothing; peak after: the
   busiest second after the trouble, to those before; stay down: % of runs
-  *  on the front: nobody is better at answers, load or recovery without being
+  *  on the front: no other is better at answers, load or recovery without being
      worse at another of them
   + -  better or worse than the first, resolved in pairs; unmarked is neither
 `
@@ -78,7 +78,7 @@ func marked(row *Row, k column, width int) string {
 	return left(k.show(row.Mean[k]), width-1) + sign(row.Verdict[k])
 }
 
-// left sets a text against the right edge of so many columns.
+// left sets a text against the right edge of width columns.
 func left(s string, width int) string {
 	return strings.Repeat(" ", max(width-utf8.RuneCountInString(s), 0)) + s
 }
@@ -117,8 +117,7 @@ func (r *Result) losses(b *strings.Builder) {
 	}
 }
 
-// folded breaks a text into lines of so many columns, those after the first indented by
-// four.
+// folded breaks a text into lines of width columns, those after the first indented by four.
 func folded(text string, width int) string {
 	var b strings.Builder
 	column := 0

@@ -46,7 +46,7 @@ type Options struct {
 	Seed     uint64 // 0 means that of each scenario
 	Workers  int    // 0 means GOMAXPROCS
 
-	// Progress is told how much of how much work is done, from one goroutine at a time.
+	// Progress receives how much of how much work is done, from one goroutine at a time.
 	Progress func(done, all float64)
 }
 

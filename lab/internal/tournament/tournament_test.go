@@ -165,7 +165,7 @@ func TestTheFront(t *testing.T) {
 	}{
 		{"fewer answers at the same load are behind", of(fewer, one, quick), of(more, one, quick), [2]bool{false, true}},
 		{"more answers at a higher load are a choice", of(fewer, one, quick), of(more, two, quick), [2]bool{true, true}},
-		{"what is not resolved leaves nobody behind", of(more, one, quick), of(noise, one, quick), [2]bool{true, true}},
+		{"what is not resolved takes no entrant off the front", of(more, one, quick), of(noise, one, quick), [2]bool{true, true}},
 		{"a lower load at the same answers leads", of(more, two, quick), of(more, one, quick), [2]bool{false, true}},
 	} {
 		r := hand(1, []cell{c.a}, []cell{c.b})

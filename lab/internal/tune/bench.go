@@ -204,7 +204,7 @@ func column(rows []Row, at int) []float64 {
 }
 
 // missed says by which share of the bound each replication is beyond it; below 0 it keeps to it.
-// A difference to today that does not count is none.
+// A difference to today that does not count is taken as zero.
 func (bound *Bound) missed(rows, home []Row, at int) []float64 {
 	m := bound.Column.metric()
 	limit := bound.Value

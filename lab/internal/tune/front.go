@@ -79,7 +79,7 @@ func thin(front []FrontRow) []FrontRow {
 		if r.kept() {
 			return false
 		}
-		at++ // of so many others, those at which a multiple of the distance is reached
+		at++ // of the others, those at which a multiple of the distance is reached
 		return at*(room-1)%(others-1) >= room-1
 	})
 }

@@ -68,7 +68,7 @@ func TestAMistakeInAGoalHasItsPlaceAndAProposal(t *testing.T) {
 		{"a value without a unit", "goodput first, recovery <= 10", `"10" is no value of recovery`, "write one such as 10s, or now"},
 		{"a share that is a number", "goodput first, success >= 0.9", `"0.9" is no value of success`, "95%"},
 		{"more than all", "goodput first, success >= 130%", `"130%" is no value of success`, "95%"},
-		{"a number that is none", "goodput first, amplification <= NaN", `"NaN" is no value`, "1.2"},
+		{"not a number", "goodput first, amplification <= NaN", `"NaN" is no value`, "1.2"},
 		{"a value below nothing", "goodput first, amplification <= -1", `"-1" is no value`, "1.2"},
 		{"off is no bound", "goodput first, recovery <= off", `"off" is no value`, "10s"},
 		{"no value", "goodput first, recovery <=", "a value is missing", "10s"},

@@ -80,7 +80,7 @@ func TestWhatAValidationProves(t *testing.T) {
 		{"better by nothing", []float64{0.90, 1.1, 5}, []float64{0.90, 1.1, 5}, Unresolved, "do not tell whether goodput is better"},
 		{"worse", []float64{0.90, 1.1, 5}, []float64{0.88, 1.1, 5}, Unresolved, "goodput is worse"},
 		{"better, at the price of a bound", []float64{0.90, 1.1, 5}, []float64{0.95, 1.3, 5}, Unresolved, "amplification <= 1.2 does not hold"},
-		{"better, and nobody knows whether a bound holds", []float64{0.90, 1.1, 5}, []float64{0.95, 1.2, 5}, Unresolved, "whether amplification <= 1.2 holds is not resolved"},
+		{"better, and it is open whether a bound holds", []float64{0.90, 1.1, 5}, []float64{0.95, 1.2, 5}, Unresolved, "whether amplification <= 1.2 holds is not resolved"},
 		{"better, and slower to recover than today", []float64{0.90, 1.1, 5}, []float64{0.95, 1.1, 6}, Unresolved, "recovery <= now does not hold"},
 		{"a bound that did not hold holds now, at a price", []float64{0.90, 1.4, 5}, []float64{0.88, 1.1, 5}, Win, "the price is goodput: "},
 		{"a bound that did not hold holds now", []float64{0.90, 1.4, 5}, []float64{0.90, 1.1, 5}, Win, "amplification <= 1.2 holds, and today it does not"},

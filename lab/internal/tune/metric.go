@@ -39,7 +39,7 @@ var metrics = []metric{
 	{key: "p999", name: "p999 latency of answers", unit: scenario.Seconds, worth: 0.0005, floor: 0.01},
 }
 
-// metricOf finds a metric by its key, nil if there is none.
+// metricOf finds a metric by its key, or returns nil.
 func metricOf(key string) *metric {
 	if i := slices.IndexFunc(metrics, func(m metric) bool { return m.key == key }); i >= 0 {
 		return &metrics[i]

@@ -49,7 +49,7 @@ type Problem struct {
 	Over     func(share float64) bool // more than this share of the time is used; nil means never
 	Progress func(phase string, candidates, runs int)
 
-	// Left returns how many runs there is time for, after so many; nil means any number.
+	// Left returns how many runs there is time for, after a number of runs; nil means any number.
 	Left func(runs int) int
 }
 
@@ -105,8 +105,8 @@ func (s *search) candidate(p Point) *Candidate {
 	return c
 }
 
-// extend runs candidates until each has so many replications. It returns false when the
-// search has to end first; what was run until then is kept.
+// extend runs candidates until each has a number of replications. It returns false when the search
+// has to end first; what was run until then is kept.
 func (s *search) extend(field []*Candidate, replications int) bool {
 	type job struct {
 		of          *Candidate
@@ -165,8 +165,8 @@ func (s *search) ended() bool {
 	return s.ctx.Err() != nil || s.Over != nil && s.Over(s.share)
 }
 
-// parallel calls do for each of so many jobs, a number of them at once, until ended. Told
-// is called from one goroutine at a time.
+// parallel calls do for each job, with a number of workers, until ended. Told is called from one
+// goroutine at a time.
 func parallel(jobs, workers int, ended func() bool, do func(i int), told func(done int)) {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
@@ -255,8 +255,8 @@ func (s *search) anchors(champion *Candidate) []*Candidate {
 	return []*Candidate{s.home, champion}
 }
 
-// drop returns who stays in a race after so many replications, the best first: half of
-// them, and of these nobody who is shown to be worse than the best or the champion.
+// drop returns who stays in a race after n replications, the best first: half of them, without
+// those that are shown to be worse than the best or the champion.
 func (s *search) drop(champion *Candidate, field []*Candidate, n int, last bool) []*Candidate {
 	totals := map[*Candidate]float64{}
 	for _, c := range field {

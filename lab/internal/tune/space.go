@@ -144,8 +144,8 @@ func (s settings) dimension(p policy.Policy, path, values string) (d Dimension, 
 	return d, nil
 }
 
-// switchedOff returns the setting by which somebody has switched off a section around a
-// key. What is off by default is nobody's decision.
+// switchedOff returns the setting that switches off a section around a key. A section that is off
+// by default has none.
 func (s settings) switchedOff(path string) *config.Setting {
 	for i := range path {
 		if path[i] != '.' {

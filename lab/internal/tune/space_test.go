@@ -51,7 +51,7 @@ func TestWhatCannotBeVariedSaysWhy(t *testing.T) {
 		{"facts of HTTP", "{}", "http.replay_limit", "is a fact about the dependency"},
 		{"a section", "{}", "breaker", "breaker: is a section"},
 		{"no values", "{}", "breaker.open=", "has no values"},
-		{"a value that is none", "{}", "breaker.open=1s,soon", "breaker.open=soon"},
+		{"an invalid value", "{}", "breaker.open=1s,soon", "breaker.open=soon"},
 		{"a range that falls", "{}", "breaker.open=4s..1s", "the range does not rise"},
 		{"one value twice", "{}", "retry.attempts=2,2", "2 is there twice"},
 		{"only today's value", "{}", "retry.attempts=3", "no other value is possible"},

@@ -224,7 +224,7 @@ func value(x float64, unit string) string {
 	return decimal(x, 3)
 }
 
-// decimal has so many digits after the point, without zeros at the end.
+// decimal spells a number with at most digits digits after the point, without zeros at the end.
 func decimal(x float64, digits int) string {
 	s := strconv.FormatFloat(x, 'f', digits, 64)
 	if strings.Contains(s, ".") {

@@ -42,7 +42,7 @@ type Options struct {
 	// Used returns the share of the time that is used; nil means that there is no bound.
 	Used func() float64
 
-	// Progress is told what is done, from one goroutine at a time. Nil means nobody is.
+	// Progress receives what is done, from one goroutine at a time. Nil means no reports.
 	Progress func(Progress)
 }
 
@@ -50,7 +50,7 @@ type Options struct {
 type Progress struct {
 	Phase      string // what is done now, in a few words
 	Candidates int    // that were made so far; 0 after the search
-	Done, All  int    // runs; All is 0 where nobody knows
+	Done, All  int    // runs; All is 0 if unknown
 }
 
 // The shares of the time after which the search and the validation end.

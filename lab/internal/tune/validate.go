@@ -10,8 +10,8 @@ import (
 	"github.com/gabion-go/gabion/lab/internal/stat"
 )
 
-// The number of seeds of a validation: fewer say little about how far they are off, and more
-// would show differences that nobody cares about.
+// The number of seeds of a validation: fewer say little about how far they are off, and more would
+// show differences that don't matter.
 const (
 	leastSeeds = 8
 	fewSeeds   = 12

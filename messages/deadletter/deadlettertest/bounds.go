@@ -19,11 +19,11 @@ var boundCases = []oneCase{
 	{"a store that is full by bytes refuses", deadletter.Options{MaxBytes: 1000}, fullBytes},
 	{"what is done or dropped makes room first", deadletter.Options{MaxLetters: 3}, makesRoom},
 	{"a full store that may drops the oldest, and says so before", deadletter.Options{MaxLetters: 3, Overflow: deadletter.DropOldest}, dropsOldest},
-	{"letters are there while somebody is told that they go", deadletter.Options{MaxLetters: 3, Overflow: deadletter.DropOldest}, toldBefore},
-	{"each group is told of, with what it loses", deadletter.Options{MaxBytes: 2000, Overflow: deadletter.DropOldest}, toldByGroup},
+	{"Dropping runs before its letters are removed", deadletter.Options{MaxLetters: 3, Overflow: deadletter.DropOldest}, toldBefore},
+	{"each group is reported, with what it loses", deadletter.Options{MaxBytes: 2000, Overflow: deadletter.DropOldest}, toldByGroup},
 	{"of letters of one moment no more go than have to", deadletter.Options{MaxLetters: 3, Overflow: deadletter.DropOldest}, dropsFew},
-	{"who is told and panics takes nothing from the store", deadletter.Options{MaxLetters: 1, Overflow: deadletter.DropOldest}, toldInVain},
-	{"of what many put at once as much is told as goes", deadletter.Options{MaxLetters: 20, Overflow: deadletter.DropOldest}, toldOnce},
+	{"a panic in Dropping removes nothing from the store", deadletter.Options{MaxLetters: 1, Overflow: deadletter.DropOldest}, toldInVain},
+	{"when many put at once, exactly what goes is reported", deadletter.Options{MaxLetters: 20, Overflow: deadletter.DropOldest}, toldOnce},
 	{"letters that are taken are not dropped for room", deadletter.Options{MaxLetters: 2, Overflow: deadletter.DropOldest}, keepsTaken},
 	{"what is done or dropped for long is swept", deadletter.Options{Retention: time.Hour}, swept},
 	{"failures of messages that never became letters are swept", deadletter.Options{Retention: time.Hour}, sweptFailures},
@@ -50,7 +50,7 @@ func full(b *bench) {
 	b.wantNotices(0)
 }
 
-// wantNotices wants that so often somebody was told of letters that go.
+// wantNotices checks the number of notices of letters that go.
 func (b *bench) wantNotices(want int) {
 	b.Helper()
 	if len(b.notices) != want || want == 0 && len(b.events) != 0 {

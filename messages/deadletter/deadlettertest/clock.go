@@ -6,14 +6,14 @@ import (
 	"github.com/gabion-go/gabion/messages/deadletter"
 )
 
-// A step of less than a second is none that stores can tell from how exact clocks are.
+// Stores can't tell a step of less than a second from the inaccuracy of clocks.
 var clockCases = []oneCase{
 	{"a redrive goes on after the clock was set back", deadletter.Options{}, setBack},
 	{"a letter of a dead process is taken after the clock was set back", deadletter.Options{}, heldBySetBack},
 	{"a clock that is set forward ends leases and brings nothing out twice", deadletter.Options{}, setForward},
 }
 
-// The rate is that from the new time on: nobody waits until the clock is where it was.
+// The rate holds from the new time on: letters don't wait until the clock is where it was.
 func setBack(b *bench) {
 	ids := b.put("g", 4)
 	d := b.order("g", 0.1) // one in ten seconds
@@ -36,7 +36,7 @@ func setBack(b *bench) {
 	b.wantDrive(d.ID, deadletter.Drive{Total: 4, Left: 2, Done: 2})
 }
 
-// Nobody knows how long such a lease lasts. Who still has it learns that it is lost.
+// How long such a lease lasts is unknown. The consumer that still has it learns that it is lost.
 func heldBySetBack(b *bench) {
 	id := b.put("g", 1)[0]
 	d := b.order("g", 1000)

@@ -11,7 +11,7 @@ import (
 var driveCases = []oneCase{
 	{"an order is of one group and has a rate", deadletter.Options{}, orders},
 	{"letters are taken at the rate of their redrive, the oldest first", deadletter.Options{}, paced},
-	{"what nobody took is made up for by one second's letters", deadletter.Options{}, burst},
+	{"a pause is made up for by one second's letters", deadletter.Options{}, burst},
 	{"a verdict that is given twice is one", deadletter.Options{}, settledTwice},
 	{"a lease that is over is taken again with a larger token", deadletter.Options{}, lostLease},
 	{"an extended lease lives on", deadletter.Options{}, extended},
@@ -19,7 +19,7 @@ var driveCases = []oneCase{
 	{"a redrive ends when nothing is left", deadletter.Options{}, ends},
 	{"a redrive of which too few succeed stops, and the rest waits", deadletter.Options{}, stopsItself},
 	{"a redrive of which enough succeed goes on", deadletter.Options{}, goesOn},
-	{"a redrive that somebody stops leaves the rest waiting", deadletter.Options{}, stopped},
+	{"a redrive that an operator stops leaves the rest waiting", deadletter.Options{}, stopped},
 	{"what is given back is taken again", deadletter.Options{}, givenBack},
 	{"redrives of two groups do not meet", deadletter.Options{}, twoGroups},
 	{"a second redrive of a group is refused while one goes on, so that their rates don't add", deadletter.Options{}, twoDrives},
@@ -183,7 +183,7 @@ func extended(b *bench) {
 	b.wantTaken(none)
 	b.is(b.Drop(b.Context(), id, "", ""), deadletter.ErrState)
 	b.pass(time.Hour)
-	b.ok(b.Extend(b.Context(), taken[0], time.Minute)) // nobody else came
+	b.ok(b.Extend(b.Context(), taken[0], time.Minute)) // no other consumer took it
 	b.pass(time.Hour)
 	b.ok(b.Settle(b.Context(), taken[0], done))
 	b.wantState(id, deadletter.Done)
@@ -258,7 +258,7 @@ func stopsItself(b *bench) {
 		}
 		b.ok(b.Settle(b.Context(), taken[0], v))
 		if settled++; settled == 10 {
-			b.wantState(ids[10], deadletter.Waiting) // at once, and not when somebody takes again
+			b.wantState(ids[10], deadletter.Waiting) // at once, and not at the next Take
 		}
 	}
 	got := b.drive(d.ID)
@@ -315,7 +315,7 @@ func stopped(b *bench) {
 	b.wantState(ids[1], deadletter.Waiting)
 	b.wantState(ids[2], deadletter.Taken)
 	b.pass(time.Hour)
-	none, _ := b.take("g", 3) // nobody has it any more, and nobody takes it
+	none, _ := b.take("g", 3) // its lease is over, and no consumer takes it
 	b.wantTaken(none)
 	b.wantState(ids[2], deadletter.Waiting)
 	b.wantDrive(d.ID, deadletter.Drive{State: deadletter.Stopped, Total: 5, Done: 1})

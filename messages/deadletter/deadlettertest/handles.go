@@ -74,7 +74,7 @@ func takers(b *bench) {
 				b.Error(err)
 			}
 			if len(taken) == 0 {
-				return // what is left waits for others of its order, or there is none
+				return // nothing is left, or the rest waits for others of its order
 			}
 			for _, l := range taken {
 				mu.Lock()

@@ -37,7 +37,7 @@ func lists(b *bench) {
 	b.wantAll(deadletter.Query{Group: "a", Source: "s0"}, a[0], a[2])
 	b.wantAll(deadletter.Query{Source: "s1"}, a[1])
 	b.wantAll(deadletter.Query{Reason: "permanent"}, c[0])
-	b.wantAll(deadletter.Query{Group: "nobody"})
+	b.wantAll(deadletter.Query{Group: "unused"})
 	b.wantAll(deadletter.Query{IDs: []deadletter.ID{c[0], a[1], c[1], "nonsense"}}, a[1], c[0])
 	b.wantAll(deadletter.Query{Before: second}, a...)
 	b.wantAll(deadletter.Query{After: second}, c[0])
@@ -73,7 +73,7 @@ func tallied(b *bench) {
 	for _, q := range []deadletter.Query{
 		{}, {States: every}, {Group: "a"}, {Group: "a", States: every}, {Group: "a", Reason: deadletter.Unknown}, {Reason: deadletter.Unknown, States: every},
 		{Source: "s0"}, {IDs: []deadletter.ID{a[0], c[1]}, States: every}, {Prefix: string(a[5][:20])}, {Before: second, States: every}, {After: second, States: every},
-		{Group: "nobody"}, {Source: "nowhere"}, {States: []deadletter.State{deadletter.Taken, deadletter.Done}},
+		{Group: "unused"}, {Source: "nowhere"}, {States: []deadletter.State{deadletter.Taken, deadletter.Done}},
 	} {
 		var want []deadletter.Tally
 		for _, id := range b.all(q, 0) {
@@ -198,7 +198,7 @@ func missing(b *bench) {
 	b.is(b.Stop(b.Context(), "no\x00drive", "", ""), deadletter.ErrNotFound)
 	b.is(b.Settle(b.Context(), deadletter.Lease{Letter: deadletter.Letter{ID: id}, Token: 1}, done), deadletter.ErrLost)
 	b.is(b.Extend(b.Context(), deadletter.Lease{Letter: deadletter.Letter{ID: id}, Token: 1}, time.Second), deadletter.ErrLost)
-	taken, again, err := b.Take(b.Context(), "nobody", 1, time.Second)
+	taken, again, err := b.Take(b.Context(), "unused", 1, time.Second)
 	if len(taken) != 0 || again != 0 || err != nil {
 		b.Errorf("%v, %v, %v", taken, again, err)
 	}

@@ -163,8 +163,8 @@ func dropped(b *bench) {
 	b.wantDrive(d.ID, deadletter.Drive{State: deadletter.Finished, Total: 1})
 }
 
-// lostRun is a consumer that takes a resolved letter and is gone, while its redrive ends:
-// nobody knows what its run did.
+// lostRun is a consumer that takes a resolved letter and is gone, while its redrive ends: the
+// outcome of its run is unknown.
 func lostRun(b *bench) {
 	ids := b.put("g", 2, unknown)
 	for _, id := range ids {

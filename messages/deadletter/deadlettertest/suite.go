@@ -60,7 +60,7 @@ func newBench(t *testing.T, open Open, o deadletter.Options) *bench {
 	return b
 }
 
-// drop is told of letters that go.
+// drop takes the notices of letters that go.
 func (b *bench) drop(_ context.Context, n deadletter.Notice) {
 	b.notices = append(b.notices, n)
 	if b.told != nil {
@@ -68,7 +68,7 @@ func (b *bench) drop(_ context.Context, n deadletter.Notice) {
 	}
 }
 
-// Observe is told of letters that go.
+// Observe takes the events of letters that go.
 func (b *bench) Observe(_ context.Context, e policy.Event) {
 	b.events = append(b.events, e)
 	if b.told != nil {

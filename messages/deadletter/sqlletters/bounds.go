@@ -8,8 +8,8 @@ import (
 	"github.com/gabion-go/gabion/messages/deadletter"
 )
 
-// A crowdedError says that waiting letters have to go before another comes, of which
-// somebody has to hear before.
+// A crowdedError says that waiting letters have to go before another comes, and must be reported
+// before they go.
 type crowdedError struct{ notice deadletter.Notice }
 
 // Error implements error.
@@ -51,7 +51,7 @@ func (t *tx) lack(old, next *deadletter.Record) error {
 		deadletter.ErrFull, t.letters, t.size, t.options.MaxLetters, t.options.MaxBytes)
 }
 
-// told is how many letters go at once at most, after somebody was told of them.
+// told is how many letters are reported and removed at once at most.
 const told = 1000
 
 // oldest finds the letters that wait the longest and have to go, or the first of them if they

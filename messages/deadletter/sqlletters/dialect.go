@@ -52,7 +52,7 @@ func (d Dialect) str(text string) any {
 
 func (d Dialect) id(id deadletter.ID) any { return d.str(string(id)) }
 
-// bind numbers the placeholders. No statement has a question mark that is none.
+// bind numbers the placeholders. Every question mark in a statement is a placeholder.
 func (d Dialect) bind(text string) string {
 	if !d.dollar {
 		return text

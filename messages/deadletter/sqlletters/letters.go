@@ -13,7 +13,7 @@ import (
 	"github.com/gabion-go/gabion/messages/deadletter"
 )
 
-// load reads a letter to change it, or nothing if there is none.
+// load reads a letter to change it; the zero record means that there is no such letter.
 func (t *tx) load(id deadletter.ID) (deadletter.Record, error) {
 	if err := t.write(); err != nil {
 		return deadletter.Record{}, err

@@ -117,7 +117,7 @@ func (s *Store) each(q *deadletter.Query, from deadletter.Place, text string, mo
 	return s.dialect.bind(strings.Join(parts, " UNION ALL ")), args
 }
 
-// list reads up to so many letters of each state.
+// list reads up to limit letters of each state.
 func (s *Store) list(ctx context.Context, q *deadletter.Query, from deadletter.Place, limit int) (all []deadletter.Letter, err error) {
 	text, args := s.each(q, from, s.sql.listSome, limit)
 	rows, err := s.db.QueryContext(ctx, text, args...)

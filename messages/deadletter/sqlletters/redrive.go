@@ -12,8 +12,8 @@ import (
 	"github.com/gabion-go/gabion/messages/deadletter"
 )
 
-// course reads the redrive of a group to change it, or nothing if there is none. All who need
-// letters too take it before these.
+// course reads the redrive of a group to change it; the zero course means that the group has none.
+// All who need letters too take it before these.
 func (t *tx) course(group string) (deadletter.Course, error) {
 	c, err := readCourse(t.q.QueryRowContext(t, t.sql.selectCourse, t.dialect.str(group)))
 	return c, none(err)

@@ -1,5 +1,5 @@
-// Package joined has a context that ends when the first of several ends. It costs nothing
-// but itself while nobody asks for its end, as most quick work does not.
+// Package joined has a context that ends when the first of several ends. It costs nothing but
+// itself until its end is asked for, which most quick work never does.
 package joined
 
 import (
@@ -9,9 +9,9 @@ import (
 )
 
 // A Context has the values of two contexts and ends with either, or at a time of its own.
-// What ends it is made when somebody first asks for it, and then is the standard
-// library's, so that causes, children and AfterFunc behave as everywhere else. Make it as a
-// literal; it must not be copied after first use, and End must be called.
+// What ends it is made when Done is first called, and then is the standard library's, so that
+// causes, children and AfterFunc behave as everywhere else. Make it as a literal; it must not be
+// copied after first use, and End must be called.
 type Context struct {
 	context.Context                 // whose values are asked first
 	Other           context.Context // nil means none
@@ -106,7 +106,7 @@ func (c *Context) arm() context.Context {
 	if c.Other != nil {
 		other := c.Other
 		c.stop = context.AfterFunc(other, func() { cancel(context.Cause(other)) })
-		if other.Err() != nil { // whoever asks now is told now
+		if other.Err() != nil { // whoever asks now gets the answer now
 			cancel(context.Cause(other))
 		}
 	}

@@ -32,6 +32,6 @@ func TestWhoAsksAfterTheEndLeavesNothingBehind(t *testing.T) {
 		t.Error("it goes on after its end")
 	}
 	if n := other.waiting.Load(); n != 0 {
-		t.Errorf("%d wait for the other's end, and nobody will take them away", n)
+		t.Errorf("%d wait for the other's end, and are never taken away", n)
 	}
 }

@@ -71,7 +71,7 @@ type request struct {
 	stdout, stderr io.Writer
 }
 
-// wrong is an error of whoever called the command.
+// wrong is a usage error.
 type wrong struct{ error }
 
 // Command is gabion checklist: it shows the checklist of a file, or writes an answer.

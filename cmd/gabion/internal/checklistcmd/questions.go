@@ -95,7 +95,7 @@ var questions = []question{
 		check: "a load test at the rate of a busy hour, with gabion storm, or your own",
 	},
 	{
-		id: "C30", text: "Does somebody get an alert each time a breaker opens?", rules: []string{"G048"}, program: true,
+		id: "C30", text: "Does an engineer get an alert each time a breaker opens?", rules: []string{"G048"}, program: true,
 		check: "open one in staging: the alert arrives. docs/alerts.md has rules for it",
 	},
 	{

@@ -147,7 +147,7 @@ func (r *request) print(c *cobra.Command, words []string) int {
 	var names []string
 	if r.dependency != "" {
 		if f.Explain(r.dependency) == nil {
-			return nobody(f, r.dependency, r.stderr)
+			return unknown(f, r.dependency, r.stderr)
 		}
 		names = []string{r.dependency}
 	}
@@ -176,7 +176,7 @@ func (r *request) explain(c *cobra.Command, words []string) int {
 	if len(words) > 0 {
 		lines = under(lines, words[0])
 		if len(lines) == 0 {
-			return nobody(f, words[0], stderr)
+			return unknown(f, words[0], stderr)
 		}
 	}
 	e := explanation{Version: 1, File: f.Name, Settings: lines, Notes: notesOn(f, lines)}
@@ -255,9 +255,8 @@ func (e explanation) writeJSON(stdout, stderr io.Writer) int {
 	return written(0, out.Encode(e))(stderr)
 }
 
-// nobody says that a word names nothing: no dependency, or no key of the one that it
-// begins with.
-func nobody(f *config.File, word string, stderr io.Writer) int {
+// unknown reports a word that names no dependency, or no key of the dependency that it begins with.
+func unknown(f *config.File, word string, stderr io.Writer) int {
 	who, what, has := f.Name, word, f.Names()
 	for _, name := range f.Names() {
 		if path, ok := strings.CutPrefix(word, name+"."); ok {

@@ -54,7 +54,7 @@ func TestExitCodes(t *testing.T) {
 		{"print -f " + good, 0, "    breaker: off\n", ""},
 		{"print -f " + good, 0, "      call: '${CALL:-15s}'\n", ""},
 		{"print -f " + good + " --reveal", 0, "      call: 15s\n", ""},
-		{"print -f " + good + " --dependency nobody", 2, "", `has no "nobody"; it has payments, users`},
+		{"print -f " + good + " --dependency orders", 2, "", `has no "orders"; it has payments, users`},
 		{"print -f " + bad, 1, "", `gabion.yaml:2:38: a: retry.attempts: "0" would mean the default`},
 		{"print -f /nowhere/gabion.yaml", 3, "", "gabion config: open /nowhere/gabion.yaml: no such file"},
 		{"print", 2, "", "gabion config print: no file is named: -f FILE is missing\n\nusage:"},

@@ -34,8 +34,8 @@ type result struct {
 	denies bool   // it said that nothing can have happened
 }
 
-// newTransport is a pool of its own for each client, large enough that nobody
-// queues for a connection.
+// newTransport returns a client's own connection pool. It is large enough that no request queues
+// for a connection.
 func newTransport() *http.Transport {
 	return &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: time.Second}).DialContext,

@@ -77,7 +77,7 @@ func TestClientsAgainstOneFault(t *testing.T) {
 	}
 }
 
-// stopAfter calls stop when the provider has seen so many requests.
+// stopAfter calls stop when the provider has seen that number of requests.
 func stopAfter(p *provider, requests int, stop func()) {
 	every := time.NewTicker(5 * time.Millisecond)
 	defer every.Stop()

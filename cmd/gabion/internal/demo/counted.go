@@ -16,7 +16,7 @@ import (
 type counted struct {
 	http.RoundTripper
 	name string
-	to   gabion.Observer // nil: nobody looks
+	to   gabion.Observer // nil: no live page
 	born time.Time
 }
 

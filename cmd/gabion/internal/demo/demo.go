@@ -139,8 +139,7 @@ func (req *request) check(words []string, hasSeconds bool) error {
 	return nil
 }
 
-// asJSON prints the report and nothing else. Whoever sits at a terminal sees the
-// live table, on stderr.
+// asJSON prints the report and nothing else. On a terminal, the live table goes to stderr.
 func (req request) asJSON(ctx context.Context, stdout, stderr io.Writer) int {
 	show := func(*stage) {}
 	if scr := screenOf(stderr); scr.live {
@@ -181,7 +180,7 @@ func (req request) asTable(ctx context.Context, rules rules, stdout, stderr io.W
 	return report.exit()
 }
 
-// encore plays the outage again, for as long as somebody watches the page.
+// encore repeats the outage while the page has viewers.
 func (req request) encore(ctx context.Context, stdout io.Writer, scr screen) error {
 	for n := 2; req.settings.live.watched() && ctx.Err() == nil; n++ {
 		fmt.Fprintf(stdout, "\n  %s  %s\n", scr.paint.bold(fmt.Sprintf("The page is open, so the outage begins again (%d).", n)), scr.paint.dim("Close it, or press Ctrl-C, to end."))

@@ -236,8 +236,8 @@ func TestBadFilesStartNothing(t *testing.T) {
 		{"a folder", dir, "directory", exitUsage},
 		{"a mistake", write("a.yaml", "version: 1\ndependencies:\n  payments: {retry: {atempts: 3}}\n"), "did you mean attempts?", exitFindings},
 		{"an impossible policy", write("b.yaml", "version: 1\ndependencies:\n  payments: {timeout: {call: 1s, attempt: 2s}}\n"), "payments", exitFindings},
-		{"nobody to choose", write("c.yaml", "version: 1\ndependencies: {a: {}, b: {}}\n"), "a, b", exitFindings},
-		{"nobody at all", write("d.yaml", "version: 1\n"), "", exitFindings},
+		{"no dependency chosen", write("c.yaml", "version: 1\ndependencies: {a: {}, b: {}}\n"), "a, b", exitFindings},
+		{"no dependency at all", write("d.yaml", "version: 1\n"), "", exitFindings},
 	} {
 		var stdout, stderr bytes.Buffer
 		if code := cli.Run(t.Context(), Command(), []string{"--config", c.path}, &stdout, &stderr); code != c.code {
@@ -263,8 +263,8 @@ func TestOwnPolicyIsFoundAndItsDeviationsShown(t *testing.T) {
 	}
 }
 
-// Like is compared with like: whoever can send a key sends one, and gabion runs on
-// what it does when nothing is written.
+// The comparison is fair: every client that can send a key sends one, and gabion runs with its
+// defaults.
 func TestClientsDifferInWhatTheTableSays(t *testing.T) {
 	rules, _, err := loadRules("")
 	if err != nil || !reflect.DeepEqual(rules.policy, policy.Policy{}) {

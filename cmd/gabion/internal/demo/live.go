@@ -76,12 +76,12 @@ func (l *live) introduce(w io.Writer, p paint) {
 		fmt.Fprintln(w, "  "+line)
 	}
 	if l.open {
-		fmt.Fprintln(w, "  Whoever reaches this machine can watch it too, and use its buttons.")
+		fmt.Fprintln(w, "  Anyone who can reach this machine can watch it too, and use its buttons.")
 	}
 	fmt.Fprintln(w)
 }
 
-// watched reports whether somebody looks at the page.
+// watched reports whether the page has viewers.
 func (l *live) watched() bool { return l != nil && l.page.Load().Viewers() > 0 }
 
 func (l *live) close() error {

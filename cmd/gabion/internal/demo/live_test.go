@@ -22,7 +22,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// output is what a run prints, for whoever reads it meanwhile.
+// output collects what a run prints. It can be read while the run goes on.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -56,8 +56,8 @@ func (o *output) address(t *testing.T) string {
 	}
 }
 
-// The run opens with the page's address, all four clients have tiles that count, and the
-// outage begins again for as long as somebody watches.
+// The run opens with the page's address, all four clients have tiles that count, and the outage
+// repeats while the page has viewers.
 func TestThePageShowsAllClientsAndTheRunGoesOnWhileItIsWatched(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: a demo in real time")
@@ -112,7 +112,7 @@ func TestThePageShowsAllClientsAndTheRunGoesOnWhileItIsWatched(t *testing.T) {
 	}
 	resp.Body.Close()
 	if code := <-ended; code != exitOK || strings.Contains(out.String(), "begins again (3)") {
-		t.Errorf("it ended with %d, nobody watching:\n%s%s", code, out.String(), errs.String())
+		t.Errorf("without viewers it ended with %d:\n%s%s", code, out.String(), errs.String())
 	}
 }
 
@@ -159,14 +159,14 @@ func TestWithoutAPageNothingIsServed(t *testing.T) {
 		t.Errorf("%v, %v", l, err)
 	}
 	if _, err := goLive("nowhere.invalid:1"); err == nil || !strings.Contains(err.Error(), "live page") {
-		t.Errorf("an address that is none: %v", err)
+		t.Errorf("an invalid address: %v", err)
 	}
 }
 
 func TestAPageThatOthersReachIsSaidToBeOne(t *testing.T) {
 	var out bytes.Buffer
-	if (&live{address: "http://127.0.0.1:80/", open: true}).introduce(&out, false); !strings.Contains(out.String(), "Whoever reaches this machine") {
-		t.Errorf("nobody is warned: %s", &out)
+	if (&live{address: "http://127.0.0.1:80/", open: true}).introduce(&out, false); !strings.Contains(out.String(), "Anyone who can reach this machine") {
+		t.Errorf("no warning: %s", &out)
 	}
 }
 
@@ -178,8 +178,7 @@ func TestAnAddressThatIsNoneSaysWhatToWrite(t *testing.T) {
 	}
 }
 
-// The page and the table differ in what a success is. The reader of either is told, and no
-// client is judged in another way than the others.
+// The page and the table define success differently. Both say so, and both judge all clients alike.
 func TestALateSuccessCountsOnThePageForEveryClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := map[string]policy.Reason{}
@@ -203,6 +202,6 @@ func TestALateSuccessCountsOnThePageForEveryClient(t *testing.T) {
 	var out bytes.Buffer
 	(&live{address: "http://127.0.0.1:80/"}).introduce(&out, false)
 	if text := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(text, "The page knows no limit of 2 s") || !strings.Contains(title, "late successes count") {
-		t.Errorf("nobody is told: %s, %s", text, title)
+		t.Errorf("the difference is not explained: %s, %s", text, title)
 	}
 }

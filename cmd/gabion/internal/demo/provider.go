@@ -109,8 +109,8 @@ func (p *provider) serve() {
 	p.served.Go(func() { _ = p.server.Serve(p.listener) }) // always ErrServerClosed
 }
 
-// close stops the provider and tells whether its books are whole. It waits until
-// nobody is at work any more, so that no charge misses the ledger.
+// close stops the provider and reports whether its books are complete. It waits for all requests
+// under way, so that the ledger has every charge.
 func (p *provider) close() error {
 	close(p.quit)
 	if p.flaky != nil {
@@ -219,7 +219,7 @@ func (p *provider) posted(w http.ResponseWriter, r *http.Request, v visit) {
 func answer(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, body) // whoever left does not want it
+	_, _ = io.WriteString(w, body) // the client may have left
 }
 
 // post writes the charge down.

@@ -39,8 +39,8 @@ type record struct {
 	open bool // still open when the run was cut
 }
 
-// undecided reports whether the call still had time when the run was cut, so that
-// nobody knows.
+// undecided reports whether the call still had time when the run was cut, so that its outcome is
+// unknown.
 func (r record) undecided() bool { return r.open && r.took < inTime }
 
 // good reports whether the call did what its caller wanted.

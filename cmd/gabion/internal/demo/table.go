@@ -26,7 +26,7 @@ const (
 type figure struct {
 	label string
 	text  func(ClientReport) string
-	value func(ClientReport) float64 // less is better; nil when nobody is best
+	value func(ClientReport) float64 // less is better; nil if the figure has no best
 }
 
 // figures are the rows, in the order in which people ask.
@@ -127,7 +127,7 @@ func (r *Report) printFigures(w io.Writer, p paint) {
 	}
 }
 
-// best reports whether nobody does better than c, and somebody does worse.
+// best reports whether no client does better than c, and at least one does worse.
 func (r *Report) best(f figure, c ClientReport) bool {
 	if f.value == nil {
 		return false
@@ -182,7 +182,7 @@ func (r *Report) printNotes(w io.Writer, p paint) {
 	}
 	for _, c := range r.Clients {
 		if c.Hidden > 0 {
-			counted = append(counted, fmt.Sprintf("%s of the attempts of %s are net/http's own: it sends a request with a key again when a kept connection breaks, whoever calls it; only %[2]s counts that.", thousands(int(c.Hidden)), c.Name))
+			counted = append(counted, fmt.Sprintf("%s of the attempts of %s are net/http's own: it sends a request with a key again when a kept connection breaks, whatever client library calls it; only %[2]s counts that.", thousands(int(c.Hidden)), c.Name))
 		}
 	}
 	paragraph(w, p.bold("How it is counted:"), counted)

@@ -121,7 +121,7 @@ func TestBestIsMarked(t *testing.T) {
 	r := someReport()
 	for _, c := range []struct {
 		label string
-		best  int // -1: nobody
+		best  int // -1: none
 	}{
 		{"calls", -1}, {"succeeded in time", 0}, {"attempts ÷ calls during the fault", 1},
 		{"orders charged twice or more", 1}, {"charged, but caller got an error", -1},

@@ -24,8 +24,8 @@ type line struct {
 
 // The bounds of what is worth a line.
 const (
-	fewCalls    = 100  // below so many calls nothing is said of shares
-	manyCalls   = 1000 // from so many on, what never happened is told
+	fewCalls    = 100  // with fewer calls, doctor reports no shares
+	manyCalls   = 1000 // with this many calls, doctor reports what never happened
 	manyOpens   = 4.0  // in ten minutes: a breaker that flaps
 	shareOfCuts = 0.01
 	shareOfFull = 0.01
@@ -122,7 +122,7 @@ func bulkheads(v *vitals, p policy.Policy, chosen bool, say sayer) {
 	switch {
 	case limit == 0 || v.calls < fewCalls:
 	case full/v.calls >= shareOfFull:
-		proposal, changes := "the dependency is too slow for so many calls: look there", []config.Change(nil)
+		proposal, changes := "the dependency is too slow for this many calls: look there", []config.Change(nil)
 		if want := int(math.Ceil(2 * used)); float64(want) > limit && p.Bulkhead.Limit > 0 {
 			proposal = fmt.Sprintf("bulkhead.limit: %d, twice the rate × p99, if the dependency can take it", want)
 			changes = []config.Change{{Path: "bulkhead.limit", Value: strconv.Itoa(want)}}

@@ -57,7 +57,7 @@ func (v *vitals) facts() config.Facts {
 	}
 }
 
-// roundTo keeps so many digits.
+// roundTo rounds to a number of digits.
 func roundTo(x float64, digits int) float64 {
 	if math.IsInf(x, 0) || math.IsNaN(x) {
 		return 0

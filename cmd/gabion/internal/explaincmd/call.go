@@ -175,7 +175,7 @@ func over(e *policy.Event, at policy.Instant) bool {
 	return false
 }
 
-// clock is the wall clock at an instant, or "" where there is none.
+// clock is the wall clock at an instant, or "" if it is unknown.
 func clock(e *record.Entry, at policy.Instant) string {
 	t := e.Time(at)
 	if t.IsZero() || e.Header != nil && e.Header.Virtual {

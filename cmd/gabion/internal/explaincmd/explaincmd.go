@@ -50,8 +50,7 @@ Exit codes: 0 done, 1 a file has mistakes or is empty, 2 called wrongly, or
 there is no such reason or call, 3 any other failure.
 `
 
-// wrong is an error of whoever called the command. Its usage is shown below it, unless
-// only a name is wrong.
+// wrong is a usage error. The usage is shown below it, unless only a name is wrong.
 type wrong struct {
 	error
 	usage bool

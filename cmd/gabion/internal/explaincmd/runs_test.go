@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Somebody who copies a number from today's log means the program that runs now.
+// A number that an operator copies from today's log means the program that runs now.
 func TestAPlainNumberMeansTheLastRunThatHasTheCall(t *testing.T) {
 	recording, _ := files(t)
 	text, err := os.ReadFile(recording)

@@ -28,11 +28,11 @@ func TestCalledWrongly(t *testing.T) {
 		{"no such flag", []string{"--error", "20%"}, exitUsage, "unknown flag: --error; did you mean --errors?"},
 		{"no such start", []string{"--start", "later"}, exitUsage, "neither first nor now"},
 		{"a share without a unit", []string{"--errors", "20"}, exitFindings, "share"},
-		{"a status that is none", []string{"--status", "418"}, exitFindings, "write 429, 500, 503 or 529"},
+		{"an unknown status", []string{"--status", "418"}, exitFindings, "write 429, 500, 503 or 529"},
 		{"what would be another key", []string{"--errors", "20%}, {kind: down"}, exitFindings, "share"},
 		{"no such scenario", []string{"error-strom"}, exitFailure, "error-storm"},
 		{"no such service", []string{"error-storm", "--service", "bd"}, exitFailure, "there is db"},
-		{"a port that is none", []string{"--listen", "127.0.0.1:99999"}, exitFailure, "port"},
+		{"an invalid port", []string{"--listen", "127.0.0.1:99999"}, exitFailure, "port"},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			var out, err bytes.Buffer

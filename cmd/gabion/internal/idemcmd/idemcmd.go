@@ -160,7 +160,7 @@ func (o *options) check(verb string) error {
 	case verb == "resolve" && o.done == o.nothing:
 		return operator.Wrongf("say either --done or --nothing: what became of the run")
 	case verb == "resolve" && o.nothing && (o.status != 0 || o.file != ""):
-		return operator.Wrongf("--status and --body-file are of a result, and --nothing says that there is none")
+		return operator.Wrongf("--status and --body-file describe a result, and --nothing means no result")
 	case verb == "resolve" && o.status != 0 && (o.status < 200 || o.status > 599):
 		return operator.Wrongf("--status %d is no final status", o.status)
 	}

@@ -145,7 +145,7 @@ func TestEachStore(t *testing.T) {
 				}
 			}
 			running, state := idRunning.Hex(), "running"
-			if name == "bolt" { // nobody else has the file: its runs are lost
+			if name == "bolt" { // no other process has the file: its runs are lost
 				state = "unknown"
 			}
 			want(0, running+" "+state, "ls")

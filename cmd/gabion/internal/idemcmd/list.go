@@ -25,7 +25,7 @@ func listFlags(set *pflag.FlagSet, o *options) {
 	set.StringVar(&o.states, "state", "", "only these `states`, with commas: running, retryable, done, unknown")
 	set.StringVar(&o.keys, "keys", "", "with --scope: look up the keys in this `file`, one a line, - for stdin")
 	set.StringVar(&o.after, "after", "", "go on from this `cursor`, which the page before ended with")
-	set.IntVar(&o.limit, "limit", listLimit, "stop after the page in which so many `records` were found")
+	set.IntVar(&o.limit, "limit", listLimit, "stop after the page that reaches this number of `records`")
 }
 
 var stateNames = map[string]idempotency.State{

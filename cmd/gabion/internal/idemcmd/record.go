@@ -167,7 +167,7 @@ func printable(b []byte) string {
 func meaning(r *idempotency.Record, s idempotency.State) string {
 	switch {
 	case s == idempotency.StateUnknown && r.State == idempotency.StateRunning:
-		return " (its lease is over, and nobody has noticed: see gabion idempotency resolve)"
+		return " (its lease is over, and it is not resolved: see gabion idempotency resolve)"
 	case s == idempotency.StateUnknown:
 		return " (see gabion idempotency resolve)"
 	case s == idempotency.StateRetryable && r.State == idempotency.StateRunning:

@@ -151,7 +151,7 @@ func newRequest() *request {
 	return &request{stdin: os.Stdin, as: renames{}, againstAs: renames{}}
 }
 
-// command makes the request a command that wants so many words.
+// command makes the request a command that takes a number of words.
 func (r *request) command(name, says, usage string, want int, run func(words []string) int) *cobra.Command {
 	r.c = cli.Command(name, says, usage, func(c *cobra.Command, words []string) int {
 		r.stdout, r.stderr = c.OutOrStdout(), c.ErrOrStderr()
@@ -163,7 +163,7 @@ func (r *request) command(name, says, usage string, want int, run func(words []s
 	return r.c
 }
 
-// expect wants so many words. A code of 0 or more ends the command.
+// expect checks the number of words. A code of 0 or more ends the command.
 func (r *request) expect(words []string, want int) int {
 	switch {
 	case len(words) > want:
@@ -338,7 +338,7 @@ func (r *request) run(ctx context.Context, name string) (*lab.Report, int) {
 	return report, -1
 }
 
-// progress draws one line over itself where somebody watches.
+// progress redraws one line if stderr is a terminal.
 func (r *request) progress() {
 	f, ok := r.stderr.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -352,8 +352,7 @@ func (r *request) progress() {
 	}
 }
 
-// unknown is the exit code for a scenario that can't be read: a name that nobody
-// knows is a wrong call.
+// unknown is the exit code for a scenario that can't be read. An unknown name is a usage error.
 func (r *request) unknown(name string, err error) int {
 	var path *fs.PathError
 	if code := r.failed(err); code != exitFailure || errors.As(err, &path) || name == "-" {

@@ -74,11 +74,11 @@ func TestExitCodes(t *testing.T) {
 		{"a flag that does not exist", Run, []string{good, "--fast"}, 2, "", "usage: gabion lab run"},
 		{"a flag that is misspelled", Run, []string{good, "--agianst", "plain"}, 2, "", "did you mean --against?\n"},
 		{"a flag that is misspelled, with its value", RunTournament, []string{"-scenrio=flap"}, 2, "", "did you mean --scenario?\n"},
-		{"nobody to record", Run, []string{good, "--record", "x", "--record-of", "shopp"}, 3, "", "did you mean shop?"},
+		{"no such fleet to record", Run, []string{good, "--record", "x", "--record-of", "shopp"}, 3, "", "did you mean shop?"},
 		{"no number to record", Run, []string{good, "--record", "x", "--record-of", "shop/x"}, 2, "", "write NAME or NAME/N"},
 		{"whom to record, and not where", Run, []string{good, "--record-of", "shop"}, 2, "", "--record FILE is missing"},
 		{"a sweep that is recorded", Run, []string{good, "--record", "x", "--sweep", "breaker.open=1s,2s"}, 2, "", "without --sweep"},
-		{"a recording where nobody may write", Run, []string{good, "--record", "/nowhere/x"}, 3, "small", "open /nowhere/x: no such file or directory"},
+		{"a recording in a missing directory", Run, []string{good, "--record", "/nowhere/x"}, 3, "small", "open /nowhere/x: no such file or directory"},
 		{"help", Run, []string{"-h"}, 0, "usage: gabion lab run", ""},
 		{"against nothing known", Run, []string{good, "--against", "./nothing.yaml"}, 3, "", "nothing.yaml"},
 		{"against an opponent", Run, []string{good, "--against", "resilience4j"}, 0, "resilience4j", ""},
@@ -87,7 +87,7 @@ func TestExitCodes(t *testing.T) {
 		{"against a name that is far from any", Run, []string{good, "--against", "xyzzy"}, 2, "", "gabion lab opponents"},
 		{"a tournament", RunTournament, []string{"--scenario", "family:steady-5pct-1x0.02", "--against", "naive", "--replications", "2"}, 0, "*gabion", ""},
 		{"a tournament of a file", RunTournament, []string{"--config", policies, "--scenario", "family:steady-5pct-1x0.02", "--against", "naive", "--replications", "2", "--seeds", "validation"}, 0, "on the validation seed", ""},
-		{"a tournament against nobody known", RunTournament, []string{"--against", "poly"}, 2, "", "did you mean polly?"},
+		{"a tournament against an unknown rival", RunTournament, []string{"--against", "poly"}, 2, "", "did you mean polly?"},
 		{"a tournament in no scenario", RunTournament, []string{"--scenario", "eror-storm"}, 3, "", "did you mean error-storm?"},
 		{"a tournament that is quick and full", RunTournament, []string{"--quick", "--full"}, 2, "", "exclude each other"},
 		{"a tournament on no seed", RunTournament, []string{"--seeds", "best"}, 2, "", "write default, validation, or a number"},
@@ -137,7 +137,7 @@ func TestExitCodes(t *testing.T) {
 		{"the schema", Show, []string{"--schema"}, 0, "$schema", ""},
 		{"a timeline", Explain, []string{good}, 0, "attempt_sent #1", ""},
 		{"a timeline of a busy client, whose first decisions are many", Explain, []string{busy}, 0, "shop → db", ""},
-		{"a timeline of nobody", Explain, []string{good, "--fleet", "shopp"}, 3, "", "did you mean shop?"},
+		{"a timeline of an unknown fleet", Explain, []string{good, "--fleet", "shopp"}, 3, "", "did you mean shop?"},
 		{"a timeline of a time without calls", Explain, []string{good, "--from", "29.999s", "--to", "30s"}, 0, "DECISION", "try --client"},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
@@ -308,7 +308,7 @@ func TestTheSchemaAcceptsTheLibrary(t *testing.T) {
 	}
 }
 
-// What is being written has another name for a while, which nobody has heard of.
+// A file is written under a temporary name, which an error must not show.
 func TestAFileThatCanNotBeWrittenIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "taken", "by"), 0o755); err != nil {

@@ -41,8 +41,8 @@ func (r *request) opponents([]string) int {
 	return exitOK
 }
 
-// indented breaks a text into lines of at most so many columns. A word that is longer,
-// as an address may be, has a line of its own.
+// indented breaks a text into lines of at most width columns. A word that is longer, as an address
+// may be, has a line of its own.
 func indented(text string, by, width int) string {
 	var b strings.Builder
 	column := 0

@@ -10,7 +10,7 @@ import (
 	"github.com/gabion-go/gabion/lab"
 )
 
-// outputs are the files that a run writes; an empty name is none.
+// outputs are the files that a run writes; an empty name means no file.
 type outputs struct{ page, markdown, junit string }
 
 func (r *request) outputs() *outputs {
@@ -21,7 +21,7 @@ func (r *request) outputs() *outputs {
 	return o
 }
 
-// write writes them. That the page is there is said, for somebody waits for it.
+// write writes them. It reports the page on stderr, since the user waits for it.
 func (o *outputs) write(report *lab.Report, stderr io.Writer) error {
 	for _, f := range []struct {
 		name  string

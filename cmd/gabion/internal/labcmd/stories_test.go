@@ -225,7 +225,7 @@ func TestTheStoriesAreQuotedAsTheyAre(t *testing.T) {
 		fmt.Sprintf("\"%.0f calls a second succeed\"", 40*value(collapse["B goodput after"])),
 		fmt.Sprintf("costs %.0f %% of the calls", 100-percent(collapse["A goodput after"])),
 		"half of all runs are back " + within(value(collapse["A recovery all"])),
-		overloadRow("nobody", overload, "B"), overloadRow("the clients", overload, "A"),
+		overloadRow("neither", overload, "B"), overloadRow("the clients", overload, "A"),
 		overloadRow("the service", admission, "B"), overloadRow("both", admission, "A"),
 		fmt.Sprintf("| goodput before the trouble | %.0f %% | %.0f %% |", percent(hedge["A goodput before"]), percent(hedge["B goodput before"])),
 		fmt.Sprintf("| attempts per call, before | %.2f | %.2f |", value(hedge["A amplification before"]), value(hedge["B amplification before"])),

@@ -111,7 +111,7 @@ func seedOf(text string) (uint64, error) {
 	return seed, nil
 }
 
-// listed are the words of a list, nil when there is none.
+// listed returns the words of a list, nil for an empty text.
 func listed(text string) []string {
 	if text == "" {
 		return nil

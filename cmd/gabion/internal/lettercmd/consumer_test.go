@@ -42,7 +42,7 @@ func (b *bank) is(down error) {
 	b.down = down
 }
 
-// billing is a consumer that has given up so many messages because the bank was down.
+// billing is a consumer that has given up n messages because the bank was down.
 func billing(t *testing.T, n int, g idempotency.Guarantee, down error) (*bank, deadletter.Store) {
 	t.Helper()
 	letters, err := deadletter.NewMemory(deadletter.Options{})

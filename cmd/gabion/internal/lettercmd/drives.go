@@ -205,7 +205,7 @@ func (c *call) ended(d *deadletter.Drive, unresolved int) error {
 	case d.State == deadletter.StoppedByItself:
 		return refusedf("it stopped by itself: %s. %s again", d.Why, count(d.Total-d.Done, "letter waits", "letters wait"))
 	case d.State == deadletter.Stopped:
-		return refusedf("it was stopped: %s. %s again", or(d.Why, "nobody said why"), count(d.Total-d.Done, "letter waits", "letters wait"))
+		return refusedf("it was stopped: %s. %s again", or(d.Why, "no reason given"), count(d.Total-d.Done, "letter waits", "letters wait"))
 	case d.Failed > 0:
 		return refusedf("%s again: gabion deadletter ls --group %s shows why", count(d.Failed, "letter failed and waits", "letters failed and wait"), d.Group)
 	}

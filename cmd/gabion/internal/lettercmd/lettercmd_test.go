@@ -161,7 +161,7 @@ failures, the oldest first:
 		{"raw is the payload", "show --payload raw", "order-1", 0, secret},
 		{"JSON has the payload in base64", "show --payload utf8 --json", "order-1", 0, `"payload": "Y2FyZCA0MTExG1sySg=="`},
 		{"JSON without it has its size and hash", "show --json", "order-1", 0, `"payload_bytes": 13`},
-		{"a form that nobody knows", "show --payload text", "order-1", 2, "raw, hex or utf8"},
+		{"an unknown form", "show --payload text", "order-1", 2, "raw, hex or utf8"},
 		{"a key that is no text", "show", "mail\xff-1", 0, `mail\xff-1`},
 		{"in JSON, too", "show --json", "mail\xff-1", 0, `"base64":"bWFpbP8tMQ=="`},
 		{"upper case", "show", "UPPER", 0, "order-2"},

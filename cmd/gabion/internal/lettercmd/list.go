@@ -113,7 +113,7 @@ func (t *table) add(l *deadletter.Letter) error {
 	return err
 }
 
-// why is a letter's reason, and what somebody found out.
+// why is a letter's reason, and its resolution.
 func why(l *deadletter.Letter) string {
 	if l.Resolved != deadletter.Unresolved {
 		return l.Reason + " (" + l.Resolved.String() + ")"

@@ -187,8 +187,8 @@ func (c *call) fill(ctx context.Context, p *plan) error {
 
 var errFound = errors.New("it is found")
 
-// firstUnresolved finds one that wants a resolution, to be shown as an example. It is empty if
-// there is none any more.
+// firstUnresolved finds one that wants a resolution, to be shown as an example. It is empty if all
+// are resolved.
 func (c *call) firstUnresolved(ctx context.Context, q deadletter.Query) (id deadletter.ID, err error) {
 	q.Reason = deadletter.Unknown
 	_, err = c.pages(ctx, q, "", func(l *deadletter.Letter) error {

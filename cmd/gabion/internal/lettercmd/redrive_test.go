@@ -37,11 +37,11 @@ func TestRedrive(t *testing.T) {
 		{"a group of which all are unknown", "--reason outcome_unknown", 1, "left out: 1 letter whose outcome is unknown"},
 		{"JSON of a dry run", "--group billing --json --dry-run", 0, `"unresolved": 1`},
 		{"no rate", "--rate 0", 2, "more than zero"}, {"a rate below zero", "--rate -5/s", 2, "more than zero"},
-		{"a rate that is none", "--rate fast", 2, "such as 5/s"}, {"a rate of days", "--rate 5/d", 2, "such as 5/s"}, {"a rate without a unit", "--rate 5/", 2, "such as 5/s"},
+		{"an invalid rate", "--rate fast", 2, "such as 5/s"}, {"a rate of days", "--rate 5/d", 2, "such as 5/s"}, {"a rate without a unit", "--rate 5/", 2, "such as 5/s"},
 		{"no number", "--rate NaN", 2, "such as 5/s"}, {"no end", "--rate Inf", 2, "at most"}, {"a rate that is a slip", "--rate 1e6", 2, "at most 10000/s"}, {"hardly any", "--rate 0.001/h", 2, "one letter a day"},
 		{"a dry run to follow", "--dry-run --follow", 2, "--follow"},
-		{"a time that is none", "--since soon", 2, "90m or 3d"}, {"times the wrong way round", "--since 1h --before 2h", 2, "not earlier"},
-		{"no ID", "order-1", 2, "no letter's ID"}, {"an ID that is too short", "abc", 2, "at least 6 digits"}, {"an ID that nobody has", "00000000", 2, "there is no letter"},
+		{"an invalid time", "--since soon", 2, "90m or 3d"}, {"times the wrong way round", "--since 1h --before 2h", 2, "not earlier"},
+		{"no ID", "order-1", 2, "no letter's ID"}, {"an ID that is too short", "abc", 2, "at least 6 digits"}, {"an unknown ID", "00000000", 2, "there is no letter"},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			m, ids := shop(t)
@@ -142,7 +142,7 @@ func TestFollow(t *testing.T) {
 	for _, c := range []struct {
 		fact     string
 		letters  int
-		failFrom int // zero means that nobody consumes
+		failFrom int // zero means that no consumer runs
 		give     time.Duration
 		code     int
 		says     []string
@@ -150,7 +150,7 @@ func TestFollow(t *testing.T) {
 		{"all succeed", 20, 1000, 0, 0, []string{"driving: 0 of 20 letters done", "finished: 20 of 20 letters done, 0 failed, 0 left"}},
 		{"one fails", 20, 20, 0, 1, []string{"finished: 19 of 20 letters done, 1 failed", "1 letter failed and waits again", "ls --group billing"}},
 		{"too few succeed", 100, 6, 0, 1, []string{"stopped by itself: 5 of 100 letters done, 6 failed, 0 left", "fewer than half", "it stopped by itself", "95 letters wait again"}},
-		{"nobody consumes", 5, 0, time.Minute, 130, []string{"nothing was taken for 30s: does a consumer of billing run", "the redrive goes on: gabion deadletter stop "}},
+		{"no consumer runs", 5, 0, time.Minute, 130, []string{"nothing was taken for 30s: does a consumer of billing run", "the redrive goes on: gabion deadletter stop "}},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -193,7 +193,7 @@ var errAway = errors.New("connection refused")
 
 func (flaky) Drives(context.Context, string) ([]deadletter.Drive, error) { return nil, errAway }
 
-// Who follows a redrive and loses the store is told that the redrive goes on.
+// When the store goes away under --follow, the command says that the redrive goes on.
 func TestFollowingAStoreThatGoesAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _ := shop(t)

@@ -65,7 +65,7 @@ func resolve(ctx context.Context, c *call) error {
 	case l.State == deadletter.Dropped || l.State == deadletter.Done && l.Resolved != deadletter.ResolvedAsDone:
 		return refusedf("%s is %s already", l.ID, l.State)
 	case l.Resolved != deadletter.Unresolved && l.Resolved != to && !c.force:
-		return refusedf("%s was resolved as %s by %s: %s. If that was wrong, say --force", l.ID, l.Resolved, or(text(l.By), "nobody"), text(l.Note))
+		return refusedf("%s was resolved as %s by %s: %s. If that was wrong, say --force", l.ID, l.Resolved, or(text(l.By), "an unnamed operator"), text(l.Note))
 	case l.Resolved != deadletter.Unresolved && l.Resolved != to:
 		if err := c.letters.Resolve(ctx, l.ID, deadletter.Unresolved, who(c.by), c.note); err != nil {
 			return err
@@ -148,7 +148,7 @@ func (c *call) said(dropped []deadletter.ID) error {
 	return nil
 }
 
-// confirm asks whoever sits at the terminal.
+// confirm asks at the terminal.
 func (c *call) confirm(found []deadletter.Letter) error {
 	if c.yes {
 		return nil

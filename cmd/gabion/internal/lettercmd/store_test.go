@@ -181,7 +181,7 @@ func TestExportOfManyLetters(t *testing.T) {
 	}
 }
 
-// A weighing writer looks at the heap when it has so many lines.
+// A weighing writer measures the heap after a number of lines.
 type weighing struct {
 	lines int
 	at    []int

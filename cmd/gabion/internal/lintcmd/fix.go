@@ -202,7 +202,7 @@ func beside(in input, before []byte) (target, name string, err error) {
 	case err != nil:
 		return "", "", err
 	case !bytes.Equal(now, before):
-		return "", "", fmt.Errorf("%s was changed by somebody else in the meantime, so nothing is written", in.path)
+		return "", "", fmt.Errorf("another program changed %s since it was read, so nothing is written", in.path)
 	}
 	name, err = wholefile.Beside(target, in.text, info.Mode())
 	return target, name, err

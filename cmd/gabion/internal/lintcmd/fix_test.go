@@ -159,7 +159,7 @@ func TestFilesAreReplacedAsAWhole(t *testing.T) {
 		}
 	}
 	if info, err := os.Lstat(filepath.Join(dir, "link.yaml")); err != nil || info.Mode()&fs.ModeSymlink == 0 {
-		t.Errorf("the link is none any more: %v", err)
+		t.Errorf("the link was replaced: %v", err)
 	}
 	left(t, dir, 3)
 }

@@ -74,7 +74,7 @@ type request struct {
 	color          bool
 }
 
-// wrong is an error of whoever called the command.
+// wrong is a usage error.
 type wrong struct{ error }
 
 // Command is gabion lint.

@@ -83,7 +83,7 @@ func TestWhatTheCommandSaysAndHowItEnds(t *testing.T) {
 		{"milder ones are not shown", "--rules G010 --severity warning tight.yaml", "", 0, "no findings in 1 file with 1 dependency\n", ""},
 		{"a rule by its name", "--rules attempts-do-not-fit tight.yaml", "", 0, "G010", ""},
 		{"a mistake fails", "broken.yaml", "", 1, "broken.yaml:4:13: error G000: stock: unknown key \"atempts\" in retry\n", ""},
-		{"what is unknown is told", "broken.yaml", "", 1, "not evaluated: G010 for 1 dependency: retry.attempts: it could not be read\n", ""},
+		{"unknown values are reported", "broken.yaml", "", 1, "not evaluated: G010 for 1 dependency: retry.attempts: it could not be read\n", ""},
 		{"each of it when asked to", "--verbose broken.yaml", "", 1, "not evaluated: G010 for broken.yaml: stock: retry.attempts: it could not be read\n", ""},
 		{"two files", "--rules G010 roomy.yaml tight.yaml", "", 0, "1 note in 2 files with 2 dependencies\n", ""},
 		{"what is ignored is counted", "--rules G010 --severity note silent.yaml", "", 0, "1 ignored in 1 file with 1 dependency\n", ""},

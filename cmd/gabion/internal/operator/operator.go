@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A Wrong is an error of whoever called the command.
+// A Wrong is a usage error.
 type Wrong struct{ error }
 
 // Wrongf returns a Wrong with that text.

@@ -72,7 +72,7 @@ func (s *shop) enqueue(all ...outbox.Message) {
 	}
 }
 
-// relay runs a relay until so many messages were parked, or so many published if missing is empty.
+// relay runs a relay until n messages are parked, or, if missing is empty, until n are published.
 func (s *shop) relay(missing string, n int) {
 	s.Helper()
 	ctx, cancel := context.WithCancel(s.Context())
@@ -186,7 +186,7 @@ func TestWrongCallsChangeNothing(t *testing.T) {
 		{"two ways are named", "discard a1 --all --yes", "say which messages", 2},
 		{"a word too many", "ls a1", `"a1" is not expected`, 2},
 		{"a limit of zero", "ls --limit 0", "--limit is at least 1", 2},
-		{"a cursor that is none", "ls --after x", "is no cursor", 3},
+		{"an invalid cursor", "ls --after x", "is no cursor", 3},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			s := *s

@@ -147,7 +147,7 @@ func (r *request) serve(ctx context.Context, page http.Handler) error {
 	}
 	server := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: serving.Guard(url, page)}
 	if open {
-		fmt.Fprintln(r.stderr, "Whoever reaches this machine can watch the page too.")
+		fmt.Fprintln(r.stderr, "Anyone who can reach this machine can watch the page too.")
 	}
 	fmt.Fprintln(r.stdout, url)
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // streams have no end of their own

@@ -177,7 +177,7 @@ func TestAPageThatOthersReachHasAnAddressForThisMachineAndAWarning(t *testing.T)
 	if status, _ := get(t, address, ""); status != http.StatusOK || !strings.HasPrefix(address, "http://127.0.0.1:") {
 		t.Errorf("%s: status %d", address, status)
 	}
-	if code, stderr := end(); code != exitOK || !strings.Contains(stderr, "Whoever reaches this machine") {
+	if code, stderr := end(); code != exitOK || !strings.Contains(stderr, "Anyone who can reach this machine") {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}
 }
@@ -250,10 +250,10 @@ func TestWhatCanNotBePlayedIsSaid(t *testing.T) {
 		"a speed that is no number":   {[]string{path, "--speed", "NaN"}, exitUsage, "--speed: write a number above 0"},
 		"a time of day after the end": {[]string{path, "--from", "13:17:30"}, exitUsage, "goes from 2000-01-01T00:00:00Z to 2000-01-01T00:00:59Z"},
 		"a port in use":               {[]string{path, "--listen", taken(t)}, exitFailure, "another program has this port; port 0 takes one that is free"},
-		"an address that is none":     {[]string{path, "--listen", "8080"}, exitFailure, "--listen wants a free host:port, such as 127.0.0.1:8080"},
-		"a moment that is none":       {[]string{path, "--from", "noon"}, exitUsage, "write 90s, or a time such as "},
+		"an invalid address":          {[]string{path, "--listen", "8080"}, exitFailure, "--listen wants a free host:port, such as 127.0.0.1:8080"},
+		"an invalid moment":           {[]string{path, "--from", "noon"}, exitUsage, "write 90s, or a time such as "},
 		"a moment after the end":      {[]string{path, "--from", "2m"}, exitUsage, "goes from 2000-01-01T00:00:00Z to 2000-01-01T00:00:59Z"},
-		"an address that is nobody's": {[]string{path, "--listen", "192.0.2.1:1"}, exitFailure, "192.0.2.1"},
+		"a foreign address":           {[]string{path, "--listen", "192.0.2.1:1"}, exitFailure, "192.0.2.1"},
 	} {
 		var stdout, stderr bytes.Buffer
 		code := cli.Run(t.Context(), Command(), c.args, &stdout, &stderr)

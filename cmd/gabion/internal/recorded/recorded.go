@@ -9,7 +9,7 @@ import (
 	"github.com/gabion-go/gabion/record"
 )
 
-// Open opens a recording. A folder is none.
+// Open opens a recording. It refuses a folder.
 func Open(name string) (*os.File, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/gabion-go/gabion/lab/flaky"
 )
 
-// thresholds are what a storm must meet. Zero is none, and of duplicates less than zero.
+// thresholds are what a storm must meet. Zero means no threshold; for duplicates a negative number
+// does.
 type thresholds struct {
 	success, amplification float64
 	p99                    time.Duration

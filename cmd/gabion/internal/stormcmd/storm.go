@@ -55,7 +55,7 @@ func (s *storm) moment(n int) time.Duration {
 type call struct {
 	took time.Duration // since the moment at which it was meant to be sent
 	late time.Duration // by how much it was sent later
-	what string        // a status, or why there is none
+	what string        // a status, or why it got none
 	good bool
 	sent bool
 }

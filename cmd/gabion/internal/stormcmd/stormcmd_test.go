@@ -223,9 +223,9 @@ func TestCalledWrongly(t *testing.T) {
 		{"too many", []string{here, "--rate", "10000/s", "--duration", "1h"}, "too many"},
 		{"too long", []string{here, "--duration", "2h"}, "out of range"},
 		{"a share without a unit", []string{here, "--min-success", "95"}, "is no share"},
-		{"nobody to ask", []string{here, "--max-amplification", "1.2"}, "name it with --server"},
-		{"a header that is none", []string{here, "--header", "x"}, "NAME: VALUE"},
-		{"a method that is none", []string{here, "--method", "G T"}, "method"},
+		{"no server to count at", []string{here, "--max-amplification", "1.2"}, "name it with --server"},
+		{"an invalid header", []string{here, "--header", "x"}, "NAME: VALUE"},
+		{"an invalid method", []string{here, "--method", "G T"}, "method"},
 		{"a negative threshold", []string{here, "--max-p99", "-1s"}, "negative"},
 		{"no room", []string{here, "--max-open", "0"}, "out of range"},
 	} {

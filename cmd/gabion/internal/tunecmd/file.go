@@ -57,7 +57,7 @@ func (r *request) replace() error {
 		return err
 	}
 	if !bytes.Equal(now, r.text) {
-		return errors.New("somebody else has changed it meanwhile")
+		return errors.New("another program changed it during the search")
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

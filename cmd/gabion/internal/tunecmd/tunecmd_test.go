@@ -102,11 +102,11 @@ func TestNothingIsWrittenThatIsNotResolved(t *testing.T) {
 func TestAFileThatSomebodyElseChangedIsLeft(t *testing.T) {
 	folder(t, timid)
 	r := &request{config: "gabion.yaml", text: []byte(timid), edit: []byte("changed")}
-	other := []byte(timid + "\n# from somebody else\n")
+	other := []byte(timid + "\n# from another program\n")
 	if err := os.WriteFile("gabion.yaml", other, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.replace(); err == nil || !strings.Contains(err.Error(), "somebody else") {
+	if err := r.replace(); err == nil || !strings.Contains(err.Error(), "another program") {
 		t.Error(err)
 	}
 	if now, err := os.ReadFile("gabion.yaml"); err != nil || !bytes.Equal(now, other) {

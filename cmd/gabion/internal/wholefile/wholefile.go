@@ -1,5 +1,5 @@
-// Package wholefile replaces files as a whole: whoever reads one sees all of the old text
-// or all of the new one.
+// Package wholefile replaces files as a whole: a reader sees all of the old text or all of the new
+// one.
 package wholefile
 
 import (
@@ -10,7 +10,7 @@ import (
 )
 
 // Beside writes a text into a new file in the folder of target, which os.Rename then puts
-// in its place. It returns the new file's name; on an error there is none.
+// in its place. It returns the new file's name. On an error it leaves no file.
 func Beside(target string, text []byte, mode fs.FileMode) (name string, err error) {
 	file, err := os.CreateTemp(filepath.Dir(target), "."+filepath.Base(target)+".*")
 	if err != nil {

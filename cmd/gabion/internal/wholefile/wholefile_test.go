@@ -29,7 +29,7 @@ func TestReplace(t *testing.T) {
 	}
 	check("newer", 0o604)
 	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
-		t.Errorf("the link is none any more: %v", err)
+		t.Errorf("the link was replaced: %v", err)
 	}
 	if err := Replace(filepath.Join(dir, "no", "a"), nil, 0o600); err == nil {
 		t.Error("there is no such folder")

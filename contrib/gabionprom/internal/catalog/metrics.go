@@ -133,7 +133,7 @@ var (
 			note("Only under `deadletter.DropOldest`. It counts what has the Metrics as its Stream. Processes that share a store may tell of the same letters, so it may be too much, and never too little.")
 	Redrives        = gauge("gabion_redrives_running", "Whether a redrive of dead letters goes on.", dependency)
 	RedrivesStopped = gauge("gabion_redrives_stopped", "Whether the last redrive of the group stopped by itself.", dependency).
-			note("A redrive stops by itself when too few of its letters succeed. It is told until the next one of the group is ordered.")
+			note("A redrive stops by itself when too few of its letters succeed. It stays 1 until the next redrive of the group is ordered.")
 	DeadUp = gauge("gabion_dead_letter_store_up", "1 if the store of dead letters answered when it was asked last, else 0.").
 		note("While it is 0, the metrics of dead letters are as they were, and go after a minute.")
 
