@@ -95,7 +95,7 @@ func (o *Observer) begin(s subject, e *gabion.Event) {
 
 func (o *Observer) every() time.Duration {
 	if o.Every <= 0 {
-		return DefaultEvery
+		return defaultEvery
 	}
 	return o.Every
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// DefaultEvery is what a zero Observer.Every means.
-const DefaultEvery = 10 * time.Second
+// defaultEvery is what a zero Observer.Every means.
+const defaultEvery = 10 * time.Second
 
 // Observer logs what an operator wants to know: what happened to a dependency, and
 // that calls failed. Warnings are what an operator should look at: a breaker that opened,
@@ -46,7 +46,7 @@ type Observer struct {
 	// debug level. It must be set before the observer is attached. At a thousand calls a second that is three thousand lines a second.
 	Attempts bool
 
-	// Every is the time that one line sums up. Zero means DefaultEvery.
+	// Every is the time that one line sums up. Zero means 10 s.
 	Every time.Duration
 
 	failing atomic.Int32 // dependencies in calls

@@ -43,10 +43,8 @@ type Edge struct {
 // Place makes a finding about a key, at the place where it stands.
 type Place func(path, reason, proposal string) config.Finding
 
-// NewGraph makes the graph of files: each is a service by the name under facts.service, else by
+// graphOf makes the graph of files: each is a service by the name under facts.service, else by
 // the file's, and calls what its dependencies name under facts.service, or by their own names.
-func NewGraph(files []*config.File) Graph { return (&run{}).graphOf(files) }
-
 func (r *run) graphOf(files []*config.File) (g Graph) {
 	names := namesOf(files)
 	for i, f := range files {
@@ -88,15 +86,6 @@ func namesOf(files []*config.File) []string {
 		}
 	}
 	return names
-}
-
-// RunGraph looks at a graph with the rules for graphs. Of the options Broken and Measured
-// do not count.
-func RunGraph(g Graph, o Options) Report {
-	r := run{rules: chosen(o)}
-	r.graph(g)
-	r.report.sort()
-	return r.report
 }
 
 // graphs looks at the graph that files make together, and at those that come with files.

@@ -279,7 +279,7 @@ func TestAnyGraphIsLookedAtToTheEnd(t *testing.T) {
 		n := 1 + rnd.IntN(12)
 		g := drawn(rnd, n, rnd.IntN(4*n), true)
 		told := false
-		for _, f := range RunGraph(g, Options{}).Findings {
+		for _, f := range runGraph(g, Options{}).Findings {
 			told = told || f.Rule.ID == "G080"
 		}
 		if x := newLook(&run{}, g); told != slices.Contains(x.round, true) || told != circular(g) {
@@ -291,7 +291,7 @@ func TestAnyGraphIsLookedAtToTheEnd(t *testing.T) {
 		e := Edge{From: fmt.Sprint(i), To: fmt.Sprint(i + 1), Place: long.Services[0].Place, Policy: policy.Policy{}.Resolved()}
 		long.Edges = append(long.Edges, e)
 	}
-	if r := RunGraph(long, Options{Rules: []string{"G070", "G072", "G080"}}); len(r.Findings) != 1 || len(r.Findings[0].Reason) > 500 {
+	if r := runGraph(long, Options{Rules: []string{"G070", "G072", "G080"}}); len(r.Findings) != 1 || len(r.Findings[0].Reason) > 500 {
 		t.Errorf("%.2000v", r.Findings)
 	}
 }
@@ -331,4 +331,12 @@ func FuzzFiles(f *testing.F) {
 			_ = f.Error()
 		}
 	})
+}
+
+// runGraph looks at a graph with the rules for graphs alone.
+func runGraph(g Graph, o Options) Report {
+	r := run{rules: chosen(o)}
+	r.graph(g)
+	r.report.sort()
+	return r.report
 }

@@ -183,14 +183,14 @@ func (c Course) Lose(lost, alive []Record, now time.Time) ([]Record, Course) {
 			continue
 		}
 		if again {
-			next[i].Drive, takers[r.Taker()], c = "", true, c.back(r)
+			next[i].Drive, takers[r.taker()], c = "", true, c.back(r)
 			continue
 		}
 		c.Failed++
 		c = c.judge(0)
 	}
 	for i := range alive {
-		delete(takers, alive[i].Taker())
+		delete(takers, alive[i].taker())
 	}
 	for range takers {
 		c = c.lose()
@@ -239,7 +239,7 @@ func (c Course) Begin(most int, alive []Record, now time.Time) *Taking {
 		t.busy[r.Order] = true
 		if r.Drive == c.ID {
 			t.open, t.suspect = true, t.suspect || lostBefore(r.Failures)
-			t.Later = Sooner(t.Later, max(r.Until.Sub(now), 1))
+			t.Later = sooner(t.Later, max(r.Until.Sub(now), 1))
 		}
 	}
 	return t
@@ -260,7 +260,7 @@ func (t *Taking) Offer(l *Letter) {
 	t.busy[l.Order] = true
 	switch {
 	case held:
-		t.left, t.Later = true, Sooner(t.Later, OrderWait)
+		t.left, t.Later = true, sooner(t.Later, OrderWait)
 	case len(t.IDs) >= t.most:
 		t.left = true
 	default:
@@ -322,8 +322,8 @@ func (c Course) Stop(by, why string) Course {
 // that one is settled is unknown.
 const OrderWait = time.Second
 
-// Sooner returns the shorter of two waits, of which zero means never.
-func Sooner(a, b time.Duration) time.Duration {
+// sooner returns the shorter of two waits, of which zero means never.
+func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
 	}

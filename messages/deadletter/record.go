@@ -16,7 +16,7 @@ import (
 // keep. The zero value is no letter. It is for those who write stores.
 type Record struct {
 	Letter
-	Token int64     // of the last taking, with its Taker in the lowest bits; zero if there was none
+	Token int64     // of the last taking, with its taker in the lowest bits; zero if there was none
 	Until time.Time // when the lease of a letter that is taken ends
 }
 
@@ -167,8 +167,8 @@ const takerBits = 20
 // stands for it. It is for those who write stores.
 func NewTaker() uint32 { return rand.Uint32N(1 << takerBits) }
 
-// Taker returns who took the letter last.
-func (r Record) Taker() uint32 { return uint32(r.Token & (1<<takerBits - 1)) }
+// taker returns who took the letter last.
+func (r Record) taker() uint32 { return uint32(r.Token & (1<<takerBits - 1)) }
 
 // Take returns the record as one that a taker has until then, for a redrive.
 func (r Record) Take(drive string, taker uint32, until, now time.Time) Record {
