@@ -15,6 +15,9 @@ type proof struct {
 	out                 io.Writer
 }
 
+// deeper names a package of modules that have more to them than their first one.
+var deeper = map[string]string{prefix: "gabionhttp", prefix + "/messages": "consumer"}
+
 // all installs the command and builds a program with each module.
 func (p proof) all(modules []module) error {
 	env, err := p.env()
@@ -31,8 +34,8 @@ func (p proof) all(modules []module) error {
 		if err := p.builds(env, m.path, m.path); err != nil {
 			return err
 		}
-		if m.path == prefix {
-			if err := p.builds(env, m.path, prefix+"/gabionhttp"); err != nil {
+		if pkg, more := deeper[m.path]; more {
+			if err := p.builds(env, m.path, m.path+"/"+pkg); err != nil {
 				return err
 			}
 		}

@@ -91,6 +91,7 @@ var plan = map[string]room{
 	"gabiontest": {floor: third},
 	"dashboard":  {floor: third},
 
+	"messages":                           {floor: words}, // the overview
 	"messages/message":                   {floor: words},
 	"messages/deadletter":                {floor: second, also: []string{"internal/seal"}},                                                                   // seals as other stores do
 	"messages/deadletter/deadlettertest": {floor: second, also: []string{"messages/deadletter"}},                                                             // its conformance suite
