@@ -146,8 +146,8 @@ func (x *racing[T]) superseded(now clock.Instant) *trial[T] {
 func (x *racing[T]) send(k *trial[T]) clock.Instant {
 	x.mine, x.inside = k, true
 	x.start(k)
-	now, canceled := k.run(&x.run, x.work)
-	x.settle(now, k, canceled)
+	now := k.run(&x.run, x.work)
+	x.settle(now, k, k.returned(&x.run))
 	return now
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/machine"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // serial drives a call that has one attempt out at a time. It needs no lock and no
@@ -31,6 +32,16 @@ type sending[T any] struct {
 func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 	now := s.begin()
 	defer s.leave()
+	if s.part == nil && !s.keep && s.call.SendPlain(now, &s.step.Ticket) {
+		s.makeContext(s.ctx, &s.runner)
+		now = s.run(&s.runner, work)
+		if s.succeeded(now) {
+			return s.value, s.err
+		}
+		if s.conclude(now); s.call.Over() {
+			return s.answer()
+		}
+	}
 	for {
 		s.call.NextInto(now, &s.step)
 		s.publish()
@@ -46,7 +57,8 @@ func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 				s.answered = true
 				return s.value, nil
 			}
-			if now = s.send(work); s.call.Over() {
+			now = s.run(&s.runner, work)
+			if s.conclude(now); s.call.Over() {
 				return s.answer()
 			}
 		case machine.Wait:
@@ -60,15 +72,29 @@ func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 	}
 }
 
-// send makes one attempt.
-func (s *sending[T]) send(work func(context.Context) (T, error)) (after clock.Instant) {
-	after, canceled := s.run(&s.runner, work)
+// succeeded ends a plain call whose attempt has succeeded. It reports false, and has decided
+// nothing, if there is more to decide.
+func (s *sending[T]) succeeded(now clock.Instant) bool {
+	if s.means.Class != policy.ClassSuccess || s.at.is(noted) {
+		return false
+	}
+	s.end()
+	if !s.call.SucceedPlain(now, &s.step.Ticket, &s.means) {
+		return false
+	}
+	s.finish()
+	s.answered = true
+	return true
+}
+
+// conclude settles the attempt that has run.
+func (s *sending[T]) conclude(after clock.Instant) {
+	canceled := s.returned(&s.runner)
 	if canceled {
 		s.call.Cancel(after)
 	}
 	s.settle(&s.runner, after, s.outlives(&s.runner))
 	s.publish()
-	return after
 }
 
 // supersede discards the result of an attempt that is about to be repeated. The

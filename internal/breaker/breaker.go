@@ -119,6 +119,16 @@ func (b *Breaker) needExtra() *extra {
 	return b.extra
 }
 
+// Pass is [Breaker.Acquire] where the breaker is closed and lets every call through. A permit
+// of Pass that was not used need not be settled. Ok false says nothing: Acquire is to be asked.
+func (b *Breaker) Pass(now clock.Instant) (p Permit, ok bool) {
+	word := b.word.Load()
+	if stateOf(word) != Closed || b.rules.Load().ageing() {
+		return Permit{}, false
+	}
+	return Permit{word: word, start: now}, true
+}
+
 // Acquire asks to make a call. When ok is false the call must not be made, and
 // retryAfter says when asking again may help; zero means that this is not known.
 func (b *Breaker) Acquire(now clock.Instant, shard uint32) (p Permit, retryAfter time.Duration, ok bool) {

@@ -98,13 +98,7 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 	if c.rules.throttled {
 		c.state.throttle().Accept(t.Sent, now)
 	}
-	earned, first := uint64(0), false
-	if c.rules.earns {
-		earned, first = c.state.earned.Earn(now, c.shard, &c.rules.earned)
-		if (t.lone || t.longer) && now.Sub(t.Sent) > c.rules.Policy.Timeout.Attempt { // so late that one more attempt would have made it later
-			c.state.earned.Forgo(now, &c.rules.earned)
-		}
-	}
+	earned, first := c.earn(now, t)
 	switch {
 	case c.repeat:
 		c.settleRepeat(now, t, policy.ClassSuccess)
@@ -136,6 +130,19 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 		c.teach(now, t, learned.Worked, o.Open)
 	}
 	c.giveBack(t, o)
+}
+
+// earn gives a success to the budget that successes earn for, if there is one: see
+// [budget.Earned.Earn].
+func (c *Call) earn(now clock.Instant, t *Ticket) (n uint64, first bool) {
+	if !c.rules.earns {
+		return 0, false
+	}
+	n, first = c.state.earned.Earn(now, c.shard, &c.rules.earned)
+	if (t.lone || t.longer) && now.Sub(t.Sent) > c.rules.Policy.Timeout.Attempt { // so late that one more attempt would have made it later
+		c.state.earned.Forgo(now, &c.rules.earned)
+	}
+	return n, first
 }
 
 // layerTimeout turns a failure at or after the attempt's deadline into a timeout, unless

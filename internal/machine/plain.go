@@ -1,0 +1,78 @@
+package machine
+
+import (
+	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// This file is the short way of a plain call: one that every layer lets through at once, and
+// whose attempt succeeds. It decides what the phases and Settle decide, which take over at
+// the first thing that is not plain.
+
+// SendPlain is the first Next of a call that every layer lets through at once, where the policy
+// has no layer that looks at more than that. It reports false, and has taken nothing, where there is
+// more to decide.
+func (c *Call) SendPlain(now clock.Instant, t *Ticket) (sent bool) {
+	r := c.rules
+	if !r.plain || c.sent.n != 0 || c.phase != entering || c.log != nil || c.inside || now != c.began || now >= c.deadline {
+		return false
+	}
+	if p := c.part.pacer.Load(); p != nil && p.active.Load() {
+		return false
+	}
+	if k := c.part.cuts(); k != nil && !k.quiet() {
+		return false
+	}
+	var h held
+	if r.guarded {
+		permit, ok := c.part.breaker.Load().Pass(now)
+		if !ok {
+			return false
+		}
+		h.permit = permit
+	}
+	if r.bulkhead && !c.noSlot {
+		slot, ok := c.state.bulkhead().TryAcquire(c.tenant)
+		if !ok {
+			return false
+		}
+		h.slot = slot
+	}
+	if r.deposits {
+		c.deposit(now)
+	}
+	c.sent.n, c.sent.tries, c.sent.out, c.phase = 1, 1, 1, away
+	limit, lone := r.Policy.Timeout.Attempt, false
+	if r.lasts && !c.mayFollow(now, limit) {
+		limit, lone = r.Policy.Timeout.Last, true
+	}
+	*t = Ticket{Attempt: 1, Sent: now, held: h, lone: lone}
+	t.endBy(limit, c.deadline)
+	return true
+}
+
+// SucceedPlain is Settle for the attempt that SendPlain has sent, if it is out and
+// has succeeded in a way that says nothing else. It reports false, and has done nothing, where it has not.
+func (c *Call) SucceedPlain(now clock.Instant, t *Ticket, o *policy.Outcome) (done bool) {
+	if o.Class != policy.ClassSuccess || o.NeverSent || o.HasAfter || o.Open || c.phase != away || c.sent.out != 1 {
+		return false
+	}
+	c.phase, c.sent.out = over, 0
+	c.sent.judge(breaker.Good)
+	if t.held.permit.Held() {
+		c.part.breaker.Load().Settle(now, c.shard, t.held.permit, breaker.Good, 0)
+	}
+	earned, first := c.earn(now, t)
+	c.part.pacer.Load().accept(now, now.Sub(t.Sent))
+	if c.named != nil {
+		c.leavePartition(now)
+	}
+	if first || timed(earned) {
+		c.countSuccess(now, t, earned)
+	}
+	if t.held.slot.Held() {
+		c.state.bulkhead().Release(t.held.slot)
+	}
+	return true
+}
