@@ -8,22 +8,11 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// serial drives a call that has one attempt out at a time. It needs no lock and no
+// sending drives a call that has one attempt out at a time. It needs no lock and no
 // goroutine, and a timer only if the call waits.
-func serial[T any](ctx context.Context, d *Dependency, of *part, opts []CallOption, work func(context.Context) (T, error)) (v T, had bool, err error) {
-	var s sending[T]
-	if err := prepare[T](ctx, &s.runner, d, of, opts); err != nil {
-		return s.value, false, err
-	}
-	s.o.NoHedge = true // a reload may have come since the driver was chosen
-	v, err = s.drive(work)
-	return v, s.have && s.err == nil, err
-}
-
-// sending is a serial call with its attempt that is out, or was last.
 type sending[T any] struct {
 	runner
-	trial[T]
+	trial[T]      // the attempt that is out, or was last
 	answered bool // the caller has its answer
 }
 
@@ -78,7 +67,7 @@ func (s *sending[T]) succeeded(now clock.Instant) bool {
 	if s.means.Class != policy.ClassSuccess || s.at.is(noted) {
 		return false
 	}
-	s.end()
+	s.at.end()
 	if !s.call.SucceedPlain(now, &s.step.Ticket, &s.means) {
 		return false
 	}
@@ -138,14 +127,14 @@ type opening[T any] struct {
 	sending[T]
 }
 
-// serialOpen is serial for results that outlive the call.
+// serialOpen makes such a call for a result that outlives the call.
 func serialOpen[T any](ctx context.Context, d *Dependency, of *part, opts []CallOption, work func(context.Context) (T, error)) (T, *Attempt, error) {
 	g, ok := d.spares.Get().(*opening[T])
 	if !ok {
 		g = new(opening[T])
 	}
-	g.keep = true
-	if err := prepare[T](ctx, &g.runner, d, of, opts); err != nil {
+	g.ctx, g.d, g.part, g.keep = ctx, d, of, true
+	if err := prepare[T](&g.runner, opts); err != nil {
 		g.retire()
 		var zero T
 		return zero, nil, err

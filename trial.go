@@ -38,6 +38,10 @@ func (k *trial[T]) run(r *runner, work func(context.Context) (T, error)) (after 
 	if r.keep {
 		k.err = k.at.told(k.err)
 	}
+	if k.err == nil && r.o.judge == nil && r.d.judge == nil { // as byDefault says, for nearly all
+		k.means = policy.Outcome{Class: policy.ClassSuccess}
+		return after
+	}
 	judge(r, k.value, k.err, &k.means)
 	return after
 }

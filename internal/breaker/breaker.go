@@ -234,6 +234,21 @@ func (b *Breaker) Settle(now clock.Instant, shard uint32, p Permit, v Result, af
 	}
 }
 
+// Succeed is [Breaker.Settle] with Good, for an answer that asks for no time. Nearly always it only
+// counts.
+func (b *Breaker) Succeed(now clock.Instant, shard uint32, p *Permit) {
+	r := b.rules.Load()
+	plain := p.serial == 0 && !r.byCount() && !r.ageing() && !r.slow(now.Sub(p.start)) && b.run.Load() == 0
+	if !plain || stateOf(p.word) != Closed || b.word.Load() != p.word {
+		b.Settle(now, shard, *p, Good, 0)
+		return
+	}
+	b.add(now, shard, false, false)
+	if b.reached.Load() != b.win.Turn() {
+		b.look(now, p.word, r, 0)
+	}
+}
+
 func (b *Breaker) record(now clock.Instant, shard uint32, p Permit, r *Rules, v Result, slow bool, after time.Duration) {
 	if p.serial != 0 || r.byCount() || r.ageing() {
 		b.recordLocked(now, shard, p, v, slow, false, after)

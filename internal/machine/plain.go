@@ -24,30 +24,25 @@ func (c *Call) SendPlain(now clock.Instant, t *Ticket) (sent bool) {
 	if k := c.part.cuts(); k != nil && !k.quiet() {
 		return false
 	}
-	var h held
-	if r.guarded {
-		permit, ok := c.part.breaker.Load().Pass(now)
-		if !ok {
+	*t = Ticket{Attempt: 1, Sent: now}
+	if ok := true; r.guarded {
+		if t.held.permit, ok = c.part.breaker.Load().Pass(now); !ok {
 			return false
 		}
-		h.permit = permit
 	}
-	if r.bulkhead && !c.noSlot {
-		slot, ok := c.state.bulkhead().TryAcquire(c.tenant)
-		if !ok {
+	if ok := true; r.bulkhead && !c.noSlot {
+		if t.held.slot, ok = c.state.bulkhead().TryAcquire(c.tenant); !ok {
 			return false
 		}
-		h.slot = slot
 	}
 	if r.deposits {
 		c.deposit(now)
 	}
 	c.sent.n, c.sent.tries, c.sent.out, c.phase = 1, 1, 1, away
-	limit, lone := r.Policy.Timeout.Attempt, false
+	limit := r.Policy.Timeout.Attempt
 	if r.lasts && !c.mayFollow(now, limit) {
-		limit, lone = r.Policy.Timeout.Last, true
+		limit, t.lone = r.Policy.Timeout.Last, true
 	}
-	*t = Ticket{Attempt: 1, Sent: now, held: h, lone: lone}
 	t.endBy(limit, c.deadline)
 	return true
 }
@@ -61,10 +56,12 @@ func (c *Call) SucceedPlain(now clock.Instant, t *Ticket, o *policy.Outcome) (do
 	c.phase, c.sent.out = over, 0
 	c.sent.judge(breaker.Good)
 	if t.held.permit.Held() {
-		c.part.breaker.Load().Settle(now, c.shard, t.held.permit, breaker.Good, 0)
+		c.part.breaker.Load().Succeed(now, c.shard, &t.held.permit)
 	}
 	earned, first := c.earn(now, t)
-	c.part.pacer.Load().accept(now, now.Sub(t.Sent))
+	if p := c.part.pacer.Load(); p != nil {
+		p.accept(now, now.Sub(t.Sent))
+	}
 	if c.named != nil {
 		c.leavePartition(now)
 	}

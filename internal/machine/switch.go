@@ -92,6 +92,13 @@ func (s *State) stopped(now clock.Instant) (until clock.Instant, off bool) {
 	return s.stopEnds(), true
 }
 
+// carefree reports whether retries are on, and the budget has a re-send as far as that was looked
+// at. False says nothing.
+func (s *State) carefree() bool {
+	p := s.part()
+	return s.flags.Load()&(retriesAreOff|spending) == 0 && (p == nil || p.parent == nil && (p.kill == nil || !p.kill.Load()))
+}
+
 // retriesOff reports whether retries are off: here, for a State that this one was made
 // of, or for the process. Until is when that ends by itself, or clock.Never.
 func (s *State) retriesOff(now clock.Instant) (until clock.Instant, off bool) {
