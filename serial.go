@@ -21,10 +21,12 @@ type sending[T any] struct {
 func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 	now := s.begin()
 	defer s.leave()
-	if s.part == nil && !s.keep && s.call.SendPlain(now, &s.step.Ticket) {
+	if s.call.SendPlain(now, &s.step.Ticket) {
 		s.makeContext(s.ctx, &s.runner)
-		now = s.run(&s.runner, work)
-		if s.succeeded(now) {
+		if work == nil {
+			return s.hand()
+		}
+		if now = s.run(&s.runner, work); s.succeeded(now) {
 			return s.value, s.err
 		}
 		if s.conclude(now); s.call.Over() {
@@ -43,8 +45,7 @@ func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 			}
 			s.makeContext(parent, &s.runner)
 			if work == nil {
-				s.answered = true
-				return s.value, nil
+				return s.hand()
 			}
 			now = s.run(&s.runner, work)
 			if s.conclude(now); s.call.Over() {
@@ -64,7 +65,7 @@ func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 // succeeded ends a plain call whose attempt has succeeded. It reports false, and has decided
 // nothing, if there is more to decide.
 func (s *sending[T]) succeeded(now clock.Instant) bool {
-	if s.means.Class != policy.ClassSuccess || s.at.is(noted) {
+	if s.means.Class != policy.ClassSuccess || s.keep || s.part != nil || s.at.is(noted) {
 		return false
 	}
 	s.at.end()
@@ -84,6 +85,12 @@ func (s *sending[T]) conclude(after clock.Instant) {
 	}
 	s.settle(&s.runner, after, s.outlives(&s.runner))
 	s.publish()
+}
+
+// hand leaves the attempt to the caller.
+func (s *sending[T]) hand() (T, error) {
+	s.answered = true
+	return s.value, nil
 }
 
 // supersede discards the result of an attempt that is about to be repeated. The
