@@ -92,11 +92,11 @@ func (s *State) stopped(now clock.Instant) (until clock.Instant, off bool) {
 	return s.stopEnds(), true
 }
 
-// carefree reports whether retries are on, and the budget has a re-send as far as that was looked
-// at. False says nothing.
-func (s *State) carefree() bool {
+// calm reports whether none of those flags is set and no other switch turns retries off, at the
+// cost of three loads. False says nothing.
+func (s *State) calm(flags uint32) bool {
 	p := s.part()
-	return s.flags.Load()&(retriesAreOff|spending) == 0 && (p == nil || p.parent == nil && (p.kill == nil || !p.kill.Load()))
+	return s.flags.Load()&flags == 0 && (p == nil || p.parent == nil && (p.kill == nil || !p.kill.Load()))
 }
 
 // retriesOff reports whether retries are off: here, for a State that this one was made
