@@ -12,7 +12,7 @@ import (
 
 // SendPlain is the first Next of a call that every layer lets through at once, where the policy
 // has no layer that looks at more than that. It reports false, and has taken nothing, where there is
-// more to decide.
+// more to decide: then the ticket means nothing.
 func (c *Call) SendPlain(now clock.Instant, t *Ticket) (sent bool) {
 	r := c.rules
 	if !r.plain || c.sent.n != 0 || c.phase != entering || c.log != nil || c.inside || now != c.began || now >= c.deadline {
@@ -38,7 +38,7 @@ func (c *Call) SendPlain(now clock.Instant, t *Ticket) (sent bool) {
 	if r.deposits {
 		c.deposit(now)
 	}
-	c.sent.n, c.sent.tries, c.sent.out, c.phase = 1, 1, 1, away
+	c.sent.n, c.sent.tries, c.sent.out, c.sent.plain, c.phase = 1, 1, 1, true, away
 	limit := r.Policy.Timeout.Attempt
 	if r.lasts && !c.mayFollow(now, limit) {
 		limit, t.lone = r.Policy.Timeout.Last, true
@@ -50,7 +50,7 @@ func (c *Call) SendPlain(now clock.Instant, t *Ticket) (sent bool) {
 // SucceedPlain is Settle for the attempt that SendPlain has sent, if it is out and
 // has succeeded in a way that says nothing else. It reports false, and has done nothing, where it has not.
 func (c *Call) SucceedPlain(now clock.Instant, t *Ticket, o *policy.Outcome) (done bool) {
-	if o.Class != policy.ClassSuccess || o.NeverSent || o.HasAfter || o.Open || c.phase != away || c.sent.out != 1 {
+	if o.Class != policy.ClassSuccess || o.NeverSent || o.HasAfter || o.Open || !c.sent.plain || c.sent.out != 1 || c.phase != away {
 		return false
 	}
 	c.phase, c.sent.out = over, 0

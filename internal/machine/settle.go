@@ -19,6 +19,7 @@ type attempts struct {
 	last    breaker.Result  // what the last that ended shows of the dependency
 	judged  bool            // last is known
 	cut     bool            // one was cut off
+	plain   bool            // SendPlain has sent the first
 }
 
 func (a *attempts) judge(v breaker.Result) { a.last, a.judged = v, true }
