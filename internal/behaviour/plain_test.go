@@ -60,7 +60,9 @@ func played(t *testing.T, seed uint64, opts ...gabion.Option) (log []string) {
 }
 
 // upTo is a time that hardly ever ends in the same instant as another.
-func upTo(r *rand.Rand, most time.Duration) time.Duration { return time.Duration(r.Int64N(int64(most))) }
+func upTo(r *rand.Rand, most time.Duration) time.Duration {
+	return time.Duration(r.Int64N(int64(most)))
+}
 
 var errOdd = errors.New("odd")
 

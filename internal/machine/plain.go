@@ -7,15 +7,15 @@ import (
 )
 
 // This file is the short way of a plain call: one that every layer lets through at once, and
-// whose attempt succeeds. It decides what the phases and Settle decide, which take over at
-// the first thing that is not plain.
+// whose attempt succeeds. It decides what Next and Settle would, and they take over at the first
+// thing that is not plain. A game in plain_test.go plays both ways.
 
 // SendPlain is the first Next of a call that every layer lets through at once, where the policy
 // has no layer that looks at more than that. It reports false, and has taken nothing, where there is
 // more to decide: then the ticket means nothing.
 func (c *Call) SendPlain(now clock.Instant, t *Ticket) (sent bool) {
 	r := c.rules
-	if !r.plain || c.sent.n != 0 || c.phase != entering || c.log != nil || c.inside || now != c.began || now >= c.deadline {
+	if !r.plain || c.sent.n != 0 || c.phase != entering || c.log != nil || now != c.began || now >= c.deadline {
 		return false
 	}
 	if p := c.part.pacer.Load(); p != nil && p.active.Load() {
@@ -25,12 +25,13 @@ func (c *Call) SendPlain(now clock.Instant, t *Ticket) (sent bool) {
 		return false
 	}
 	*t = Ticket{Attempt: 1, Sent: now}
-	if ok := true; r.guarded {
+	var ok bool
+	if r.guarded {
 		if t.held.permit, ok = c.part.breaker.Load().Pass(now); !ok {
 			return false
 		}
 	}
-	if ok := true; r.bulkhead && !c.noSlot {
+	if r.bulkhead && !c.noSlot {
 		if t.held.slot, ok = c.state.bulkhead().TryAcquire(c.tenant); !ok {
 			return false
 		}
