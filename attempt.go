@@ -76,8 +76,8 @@ func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, er
 	if !ok {
 		g = new(beginning)
 	}
-	g.keep = true
-	if err := prepare[struct{}](ctx, &g.runner, d, d.partOf(ctx), opts); err != nil {
+	g.ctx, g.d, g.part, g.keep = ctx, d, d.partOf(ctx), true
+	if err := prepare[struct{}](&g.runner, opts); err != nil {
 		return nil, err
 	}
 	g.o.NoRetry = true

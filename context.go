@@ -220,9 +220,10 @@ type attemptKey struct{}
 // callKey finds it if its call has an idempotency key.
 type callKey struct{}
 
-func attemptOf(ctx context.Context) (*attemptContext, bool) {
-	a, ok := ctx.Value(attemptKey{}).(*attemptContext)
-	return a, ok
+// attemptOf finds the attempt that ctx belongs to, or nil.
+func attemptOf(ctx context.Context) *attemptContext {
+	a, _ := ctx.Value(attemptKey{}).(*attemptContext)
+	return a
 }
 
 // Key returns the idempotency key of the call that ctx belongs to, the same on
@@ -266,11 +267,11 @@ func sends(ctx context.Context, key string) {
 // AttemptNumber returns which attempt of its call ctx belongs to: 1 for the
 // first, 0 outside of one. In a call that is part of an attempt it is that attempt's.
 func AttemptNumber(ctx context.Context) int {
-	a, ok := attemptOf(ctx)
-	for ok && a.is(partial) {
-		a, ok = attemptOf(a.Context)
+	a := attemptOf(ctx)
+	for a != nil && a.is(partial) {
+		a = attemptOf(a.Context)
 	}
-	if !ok {
+	if a == nil {
 		return 0
 	}
 	return int(a.number)

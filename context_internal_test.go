@@ -41,7 +41,7 @@ func TestAPartThatIsNeverClosedLeavesNothing(t *testing.T) {
 	d.notes.Range(func(any, any) bool { t.Error("a note is left"); return false })
 	left := make(chan context.Context, 1)
 	_ = d.Run(t.Context(), func(ctx context.Context) error { left <- ctx; return nil })
-	at, _ := attemptOf(<-left)
+	at := attemptOf(<-left)
 	at.note(&policy.Outcome{Class: policy.ClassNetwork}, false) // by a part that comes late
 	d.notes.Range(func(any, any) bool { t.Error("a note of an attempt that has ended is left"); return false })
 }

@@ -29,10 +29,6 @@ import (
 // what it came to decides about the attempt. It has the attempt's time, breaker and key,
 // whatever partition it names. See docs/http.md.
 func Do[T any](ctx context.Context, d *Dependency, work func(context.Context) (T, error), opts ...CallOption) (T, error) {
-	if err := admissible(ctx, d, work == nil); err != nil {
-		var zero T
-		return zero, err
-	}
 	v, _, err := call(ctx, d, opts, work)
 	return v, err
 }
@@ -40,12 +36,22 @@ func Do[T any](ctx context.Context, d *Dependency, work func(context.Context) (T
 // call picks the driver. Had says that v is a result that work returned without an
 // error, also where the call failed because a classifier took it for a failure.
 func call[T any](ctx context.Context, d *Dependency, opts []CallOption, work func(context.Context) (T, error)) (v T, had bool, err error) {
+	if err := admissible(ctx, d, work == nil); err != nil {
+		return v, false, err
+	}
 	of := d.partOf(ctx)
 	if of == nil && d.hedges() {
 		v, had, _, err = race(ctx, d, opts, work, false)
 		return v, had, err
 	}
-	return serial(ctx, d, of, opts, work)
+	var s sending[T]
+	s.ctx, s.d, s.part = ctx, d, of
+	if err := prepare[T](&s.runner, opts); err != nil {
+		return v, false, err
+	}
+	s.o.NoHedge = true // a reload may have come since the driver was chosen
+	v, err = s.drive(work)
+	return v, s.have && s.err == nil, err
 }
 
 // hedges reports whether some call of d's may need the racing driver.
@@ -58,7 +64,8 @@ func (d *Dependency) Run(ctx context.Context, work func(context.Context) error, 
 		return err
 	}
 	var s sending[struct{}]
-	if err := prepare[struct{}](ctx, &s.runner, d, d.partOf(ctx), opts); err != nil {
+	s.ctx, s.d, s.part = ctx, d, d.partOf(ctx)
+	if err := prepare[struct{}](&s.runner, opts); err != nil {
 		return err
 	}
 	s.o.NoHedge, s.o.discard = true, nil

@@ -82,7 +82,8 @@ func (x *racing[T]) hedge(k *trial[T]) {
 		}
 	}()
 	x.start(k)
-	now, canceled := k.run(&x.run, x.work)
+	now := k.run(&x.run, x.work)
+	canceled := k.returned(&x.run)
 	settled = true
 	x.settle(now, k, canceled)
 	x.unlock(&x.run)

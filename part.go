@@ -21,12 +21,11 @@ type part struct {
 // is still out, or whose result is still open, also if an attempt of another dependency
 // lies between.
 func (d *Dependency) around(ctx context.Context) *attemptContext {
-	for at, ok := attemptOf(ctx); ok; at, ok = attemptOf(at.Context) {
-		if at.d == d && !at.is(ended|struck) {
-			return at
-		}
+	at := attemptOf(ctx)
+	for at != nil && (at.d != d || at.is(ended|struck)) {
+		at = attemptOf(at.Context)
 	}
-	return nil
+	return at
 }
 
 // partOf is what a call with ctx is part of, or nil.
@@ -44,11 +43,8 @@ type bare struct {
 	state *machine.State
 }
 
-// machineOf returns the state that a call begins on.
-func (d *Dependency) machineOf(p *part) *machine.State {
-	if p == nil {
-		return d.state
-	}
+// bareState returns the state that a part begins on.
+func (d *Dependency) bareState() *machine.State {
 	rules := d.state.Rules()
 	if b := d.bare.Load(); b != nil && b.from == rules {
 		return b.state

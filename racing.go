@@ -41,8 +41,9 @@ type round[T any] struct {
 // also where the call failed.
 func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work func(context.Context) (T, error), keep bool) (v T, had bool, a *Attempt, err error) {
 	x := racer[T](d)
-	x.work, x.run.keep = work, keep
-	if err := prepare[T](ctx, &x.run, d, nil, opts); err != nil {
+	x.work = work
+	x.run.ctx, x.run.d, x.run.keep = ctx, d, keep
+	if err := prepare[T](&x.run, opts); err != nil {
 		return v, false, nil, err
 	}
 	x.lock()
@@ -146,8 +147,8 @@ func (x *racing[T]) superseded(now clock.Instant) *trial[T] {
 func (x *racing[T]) send(k *trial[T]) clock.Instant {
 	x.mine, x.inside = k, true
 	x.start(k)
-	now, canceled := k.run(&x.run, x.work)
-	x.settle(now, k, canceled)
+	now := k.run(&x.run, x.work)
+	x.settle(now, k, k.returned(&x.run))
 	return now
 }
 

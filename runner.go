@@ -30,41 +30,44 @@ type runner struct {
 	part  *part // what the call is part of; nil for most
 }
 
-// prepare readies a call whose result is a T, and which may be part of an attempt. The
+// prepare readies a call whose result is a T, and of which ctx, d and part are known. The
 // dependency is not touched yet.
-func prepare[T any](ctx context.Context, r *runner, d *Dependency, of *part, opts []CallOption) error {
-	r.part = of
-	err := r.read(ctx, d, opts)
-	if err == nil {
-		err = suits[T](r)
-	}
-	if err != nil {
+func prepare[T any](r *runner, opts []CallOption) error {
+	if err := r.read(opts); err != nil {
 		return err
 	}
-	if a := d.audience.Load(); a != nil && of == nil {
+	if r.o.judge != nil || r.d.judge != nil {
+		if err := suits[T](r); err != nil {
+			return err
+		}
+	}
+	if a := r.d.audience.Load(); a != nil && r.part == nil {
 		r.observe(a)
 	}
 	return nil
 }
 
 // read reads the clock and the options.
-func (r *runner) read(ctx context.Context, d *Dependency, opts []CallOption) error {
-	r.ctx, r.told, r.d, r.began = ctx, ctx, d, d.now()
+func (r *runner) read(opts []CallOption) error {
+	d := r.d
+	r.told, r.began, r.o.discard = r.ctx, d.now(), d.discard
 	if r.began < 0 { // the dependency was made in another synctest bubble
 		return &Error{Dependency: d.name, Reason: policy.Invalid, Err: errElsewhere}
 	}
-	if d.discard != nil {
-		r.o.discard = d.discard
+	if len(opts) > 0 {
+		r.o.collect(opts)
+		if err := r.o.problem(); err != nil {
+			return d.turnAway(r.ctx, &r.o, &Error{Dependency: d.name, Reason: policy.Invalid, Err: err})
+		}
 	}
-	r.o.collect(opts)
-	if err := r.o.problem(); err != nil {
-		return d.turnAway(ctx, &r.o, &Error{Dependency: d.name, Reason: policy.Invalid, Err: err})
-	}
-	if deadline, ok := ctx.Deadline(); ok {
+	if deadline, ok := r.ctx.Deadline(); ok {
 		r.o.Deadline = nonzero(d.instant(deadline))
 	}
+	if r.part == nil && r.o.key == "" && d.state.Rules().Policy.Key == policy.KeyDeclared { // none, and none is needed
+		return nil
+	}
 	if err := r.settleKey(); err != nil {
-		return d.turnAway(ctx, &r.o, err)
+		return d.turnAway(r.ctx, &r.o, err)
 	}
 	return nil
 }
@@ -110,7 +113,11 @@ func (r *runner) begin() clock.Instant {
 		d.used.Store(int64(now))
 		d.out.Add(1)
 	}
-	r.call.Begin(d.machineOf(r.part), now, p)
+	state := d.state
+	if r.part != nil {
+		state = d.bareState()
+	}
+	r.call.Begin(state, now, p)
 	if r.log != nil { // events name the partition that the call counts in, not what the caller wrote
 		p.Partition = r.call.Partition()
 	}

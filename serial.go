@@ -5,24 +5,14 @@ import (
 
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/machine"
+	"github.com/gabion-go/gabion/policy"
 )
 
-// serial drives a call that has one attempt out at a time. It needs no lock and no
+// sending drives a call that has one attempt out at a time. It needs no lock and no
 // goroutine, and a timer only if the call waits.
-func serial[T any](ctx context.Context, d *Dependency, of *part, opts []CallOption, work func(context.Context) (T, error)) (v T, had bool, err error) {
-	var s sending[T]
-	if err := prepare[T](ctx, &s.runner, d, of, opts); err != nil {
-		return s.value, false, err
-	}
-	s.o.NoHedge = true // a reload may have come since the driver was chosen
-	v, err = s.drive(work)
-	return v, s.have && s.err == nil, err
-}
-
-// sending is a serial call with its attempt that is out, or was last.
 type sending[T any] struct {
 	runner
-	trial[T]
+	trial[T]      // the attempt that is out, or was last
 	answered bool // the caller has its answer
 }
 
@@ -31,6 +21,18 @@ type sending[T any] struct {
 func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 	now := s.begin()
 	defer s.leave()
+	if s.call.SendPlain(now, &s.step.Ticket) {
+		s.makeContext(s.ctx, &s.runner)
+		if work == nil {
+			return s.hand()
+		}
+		if now = s.run(&s.runner, work); s.succeeded(now) {
+			return s.value, s.err
+		}
+		if s.conclude(now); s.call.Over() {
+			return s.answer()
+		}
+	}
 	for {
 		s.call.NextInto(now, &s.step)
 		s.publish()
@@ -43,10 +45,10 @@ func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 			}
 			s.makeContext(parent, &s.runner)
 			if work == nil {
-				s.answered = true
-				return s.value, nil
+				return s.hand()
 			}
-			if now = s.send(work); s.call.Over() {
+			now = s.run(&s.runner, work)
+			if s.conclude(now); s.call.Over() {
 				return s.answer()
 			}
 		case machine.Wait:
@@ -60,15 +62,35 @@ func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 	}
 }
 
-// send makes one attempt.
-func (s *sending[T]) send(work func(context.Context) (T, error)) (after clock.Instant) {
-	after, canceled := s.run(&s.runner, work)
+// succeeded ends a plain call whose attempt has succeeded. It reports false, and has decided
+// nothing, if there is more to decide.
+func (s *sending[T]) succeeded(now clock.Instant) bool {
+	if s.means.Class != policy.ClassSuccess || s.keep || s.part != nil || s.at.is(noted) {
+		return false
+	}
+	s.at.end()
+	if !s.call.SucceedPlain(now, &s.step.Ticket, &s.means) {
+		return false
+	}
+	s.finish()
+	s.answered = true
+	return true
+}
+
+// conclude settles the attempt that has run.
+func (s *sending[T]) conclude(after clock.Instant) {
+	canceled := s.returned(&s.runner)
 	if canceled {
 		s.call.Cancel(after)
 	}
 	s.settle(&s.runner, after, s.outlives(&s.runner))
 	s.publish()
-	return after
+}
+
+// hand leaves the attempt to the caller.
+func (s *sending[T]) hand() (T, error) {
+	s.answered = true
+	return s.value, nil
 }
 
 // supersede discards the result of an attempt that is about to be repeated. The
@@ -112,14 +134,14 @@ type opening[T any] struct {
 	sending[T]
 }
 
-// serialOpen is serial for results that outlive the call.
+// serialOpen makes such a call for a result that outlives the call.
 func serialOpen[T any](ctx context.Context, d *Dependency, of *part, opts []CallOption, work func(context.Context) (T, error)) (T, *Attempt, error) {
 	g, ok := d.spares.Get().(*opening[T])
 	if !ok {
 		g = new(opening[T])
 	}
-	g.keep = true
-	if err := prepare[T](ctx, &g.runner, d, of, opts); err != nil {
+	g.ctx, g.d, g.part, g.keep = ctx, d, of, true
+	if err := prepare[T](&g.runner, opts); err != nil {
 		g.retire()
 		var zero T
 		return zero, nil, err

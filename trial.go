@@ -27,9 +27,8 @@ func (k *trial[T]) makeContext(parent context.Context, r *runner) {
 	k.at, k.seen = r.context(parent, &k.step.Ticket)
 }
 
-// run runs work, reads what it returned, and ends the attempt's context unless the result may
-// outlive the call. Canceled says that it failed, and that the caller had given up by then.
-func (k *trial[T]) run(r *runner, work func(context.Context) (T, error)) (after clock.Instant, canceled bool) {
+// run runs work, and reads what it returned.
+func (k *trial[T]) run(r *runner, work func(context.Context) (T, error)) (after clock.Instant) {
 	if r.keep {
 		k.watch = r.d.timed(k.step.Ticket.Sent, k.at)
 	}
@@ -39,7 +38,17 @@ func (k *trial[T]) run(r *runner, work func(context.Context) (T, error)) (after 
 	if r.keep {
 		k.err = k.at.told(k.err)
 	}
+	if k.err == nil && r.o.judge == nil && r.d.judge == nil { // as byDefault says, for nearly all
+		k.means = policy.Outcome{Class: policy.ClassSuccess}
+		return after
+	}
 	judge(r, k.value, k.err, &k.means)
+	return after
+}
+
+// returned ends the attempt's context after run, unless the result may outlive the call. Canceled
+// says that the attempt failed, and that the caller had given up by then.
+func (k *trial[T]) returned(r *runner) (canceled bool) {
 	if k.at.is(noted) {
 		k.at.recall(k.value, &k.means)
 	}
@@ -47,7 +56,7 @@ func (k *trial[T]) run(r *runner, work func(context.Context) (T, error)) (after 
 	if !k.outlives(r) {
 		k.end()
 	}
-	return after, canceled
+	return canceled
 }
 
 // outlives reports whether the result is one that may outlive the call.

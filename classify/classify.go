@@ -106,6 +106,10 @@ func (r *Rules) decide(err error, left int, o *policy.Outcome) {
 		m.outcome(r, left, o)
 		return
 	}
+	if reflect.TypeOf(err) == text && texts[err] == 0 && r.listing(err) == 0 { // it is no more than a text
+		inDoubt(policy.ClassUnclassified).fill(o)
+		return
+	}
 	f := facts{left: left}
 	f.judge(r, err, o)
 }
@@ -172,14 +176,18 @@ func isAny(err error, list []error) bool {
 // known asks everybody who knows a kind of error, and then whether the work was
 // ever sent, which is a question of its own.
 func (r *Rules) known(f *facts) meaning {
-	m, ok := f.standard(r)
+	var m meaning
+	ok := false
+	if f.seen != 0 {
+		m, ok = f.standard(r)
+	}
 	switch {
 	case !ok && f.spoke:
 		m = f.driver
 	case !ok:
 		m = inDoubt(policy.ClassUnclassified)
 	}
-	if !m.neverSent && f.neverSent() {
+	if f.seen != 0 && !m.neverSent && f.neverSent() {
 		return neverLeft(m.class).named(m.code)
 	}
 	return m

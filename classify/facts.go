@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"reflect"
 
 	"github.com/gabion-go/gabion/internal/outcome"
 	"github.com/gabion-go/gabion/policy"
@@ -117,6 +118,11 @@ func (f *facts) judge(r *Rules, err error, o *policy.Outcome) {
 func (f *facts) decide(r *Rules, err error, o *policy.Outcome) {
 	for err != nil && f.left > 0 {
 		f.left--
+		if reflect.TypeOf(err) == text {
+			f.seen |= texts[err]
+			f.in |= r.listing(err)
+			break
+		}
 		if t, ok := err.(teller); ok && f.told(r, t, o) {
 			return
 		}
@@ -182,6 +188,20 @@ func (f *facts) judgeAll(r *Rules, errs []error, o *policy.Outcome) (any bool) {
 	}
 	return any
 }
+
+// text is the type of errors.New. Its errors have nothing but their value.
+var text = reflect.TypeOf(io.EOF)
+
+// texts are the sentinels of that type.
+var texts = func() map[error]fact {
+	m := make(map[error]fact)
+	for _, s := range sentinels {
+		if reflect.TypeOf(s.err) == text {
+			m[s.err] = s.fact
+		}
+	}
+	return m
+}()
 
 // note takes down what one error says by its value, its type and its methods. An error
 // is kept where it is the first of its kind.

@@ -28,7 +28,8 @@ type Breaker struct {
 	// the attempt timeout when that is longer.
 	Window time.Duration
 
-	// WindowCalls counts the last WindowCalls calls instead of a time. Zero means Window is used.
+	// WindowCalls makes the window this number of the latest calls instead of a time. Zero means
+	// Window is used.
 	WindowCalls int
 
 	// MinCalls is the least outcomes before a rate is known. Zero means 30, or

@@ -39,7 +39,7 @@ func budgetEarned(*Run) func(*Worker) func() bool {
 	b := budget.MakeEarned(r, shards())
 	return paid(func(w *Worker, now clock.Instant) bool {
 		b.Earn(now, w.ID, &r)
-		ok := b.TryWithdraw(now, &r, 0)
+		ok, _ := b.TryWithdraw(now, &r, 0)
 		b.Refund()
 		return ok
 	})

@@ -47,6 +47,11 @@ func (p *played) step(verb, arg byte) {
 	case 7:
 		p.leave(int(arg))
 	case 8, 9:
+		if verb%12 == 9 && len(p.inside) > 0 { // those who are woken come late
+			v := p.inside[0]
+			p.inside = p.inside[1:]
+			p.g.Release(p.now, v.slot)
+		}
 		p.now = p.now.Add(time.Duration(arg) * ms / 16)
 		p.timers()
 	case 10:

@@ -118,7 +118,8 @@ func (g *Gate) noRoom(now clock.Instant, w *Wait) {
 	w.answer, w.whole = QueueFull, g.control.state == overload
 }
 
-// Ask says what has become of a wait. A slot is handed over once.
+// Ask says what has become of a wait. The slot is the caller's if the answer is Admitted, which
+// it is once. With any other answer the gate has none for it, or has given it back.
 func (g *Gate) Ask(now clock.Instant, w *Wait) (Slot, Answer) {
 	g.mu.Lock()
 	if w.answer != Waiting {

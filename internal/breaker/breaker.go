@@ -119,6 +119,16 @@ func (b *Breaker) needExtra() *extra {
 	return b.extra
 }
 
+// Pass is [Breaker.Acquire] where the breaker is closed and lets every call through. A permit
+// of Pass that was not used need not be settled. Ok false says nothing: Acquire is to be asked.
+func (b *Breaker) Pass(now clock.Instant) (p Permit, ok bool) {
+	word := b.word.Load()
+	if stateOf(word) != Closed || b.rules.Load().ageing() {
+		return Permit{}, false
+	}
+	return Permit{word: word, start: now}, true
+}
+
 // Acquire asks to make a call. When ok is false the call must not be made, and
 // retryAfter says when asking again may help; zero means that this is not known.
 func (b *Breaker) Acquire(now clock.Instant, shard uint32) (p Permit, retryAfter time.Duration, ok bool) {
@@ -221,6 +231,21 @@ func (b *Breaker) Settle(now clock.Instant, shard uint32, p Permit, v Result, af
 	case Closed, ObserveOnly:
 		r := b.rules.Load()
 		b.record(now, shard, p, r, v, r.slow(now.Sub(p.start)), after)
+	}
+}
+
+// Succeed is [Breaker.Settle] with Good, for an answer that asks for no time. Nearly always it only
+// counts.
+func (b *Breaker) Succeed(now clock.Instant, shard uint32, p *Permit) {
+	r := b.rules.Load()
+	plain := p.serial == 0 && !r.byCount() && !r.ageing() && !r.slow(now.Sub(p.start)) && b.run.Load() == 0
+	if !plain || stateOf(p.word) != Closed || b.word.Load() != p.word {
+		b.Settle(now, shard, *p, Good, 0)
+		return
+	}
+	b.add(now, shard, false, false)
+	if b.reached.Load() != b.win.Turn() {
+		b.look(now, p.word, r, 0)
 	}
 }
 

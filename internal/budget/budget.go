@@ -104,6 +104,7 @@ type Window struct {
 	last    clock.Instant  // when the newest re-send was granted
 	before  [slices]uint32 // calls before each slice; the difference of two is right also after 2^32
 	resends [slices]uint32 // in each slice, less those refunded
+	sent    int64          // the sum of resends
 }
 
 // MakeWindow returns an empty budget over span, which is rounded up to a whole
@@ -145,7 +146,11 @@ func (w *Window) span() time.Duration { return w.width * (slices - 1) }
 type Reservation struct {
 	at   clock.Instant
 	held bool
+	more bool
 }
+
+// More reports whether the rules allowed one more re-send after it.
+func (r Reservation) More() bool { return r.more }
 
 // Deposit counts one call, once, when its first attempt is sent: not one per attempt,
 // or retry layers above each other would pay for one another, and not before, or calls
@@ -165,12 +170,15 @@ func (w *Window) TryWithdraw(now clock.Instant, r Rules) (Reservation, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now = w.turn(now)
-	if calls, resends := w.sum(now); resends >= r.Allows(calls) {
+	calls, resends := w.sum(now)
+	allowed := r.Allows(calls)
+	if resends >= allowed {
 		return Reservation{}, false
 	}
 	w.resends[w.newest]++
+	w.sent++
 	w.last = max(w.last, now)
-	return Reservation{now, true}, true
+	return Reservation{at: now, held: true, more: resends+1 < allowed}, true
 }
 
 // Refund gives back a re-send that was not made, and reports whether it did. It does
@@ -193,6 +201,7 @@ func (w *Window) Refund(now clock.Instant, r Reservation) bool {
 		return false
 	}
 	*slice--
+	w.sent--
 	return true
 }
 
@@ -213,13 +222,10 @@ func (w *Window) Counts(now clock.Instant) (calls, resends int64) {
 // older than the span, and re-sends of all, which are all of the span's. It forgets the
 // re-sends if the last was granted a whole span ago.
 func (w *Window) sum(now clock.Instant) (calls, resends int64) {
-	for i := range w.resends {
-		resends += int64(w.resends[i])
+	if w.sent > 0 && w.forgets(now) {
+		w.resends, w.sent = [slices]uint32{}, 0
 	}
-	if resends > 0 && w.forgets(now) {
-		w.resends, resends = [slices]uint32{}, 0
-	}
-	return int64(uint32(w.calls.sum()) - w.before[w.slice(slices-2)]), resends
+	return int64(uint32(w.calls.sum()) - w.before[w.slice(slices-2)]), w.sent
 }
 
 // forgets reports whether a whole span has passed since the last grant: no call that paid
@@ -246,6 +252,7 @@ func (w *Window) move(now clock.Instant, n int) {
 	total := uint32(w.calls.sum())
 	for range n {
 		w.newest = (w.newest + 1) % slices
+		w.sent -= int64(w.resends[w.newest])
 		w.before[w.newest], w.resends[w.newest] = total, 0
 	}
 	w.end.Store(int64(now.Add(w.width - time.Duration(floorMod(int64(now), int64(w.width))))))

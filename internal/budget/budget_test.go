@@ -110,7 +110,7 @@ func TestAnOlderTimeIsWhenTheNewestSliceBegan(t *testing.T) {
 func TestNoMoreIsGrantedThanASliceCanCount(t *testing.T) {
 	w := MakeWindow(time.Second, 1)
 	w.Counts(0)
-	w.resends[w.newest], w.last = most-1, 0
+	w.resends[w.newest], w.sent, w.last = most-1, most-1, 0
 	if got := withdraw(&w, 0, Rules{0, math.MaxInt64}); got != 1 {
 		t.Errorf("%d granted", got)
 	}

@@ -115,20 +115,22 @@ func (e *Earned) Any() bool { return e.successes.sum() > 0 }
 // TryWithdraw grants one re-send if one is there. Of less than one it grants one with
 // that probability, and takes that part also where it grants none: else many tries
 // would send more than was earned. u is a draw in [0, 1).
-func (e *Earned) TryWithdraw(now clock.Instant, r *EarnedRules, u float64) bool {
+//
+// More reports whether there is a whole one after it.
+func (e *Earned) TryWithdraw(now clock.Instant, r *EarnedRules, u float64) (ok, more bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.gather(now, r)
 	take := min(e.level, million)
 	if take <= 0 {
-		return false
+		return false, false
 	}
 	e.level -= take
 	if float64(take) <= u*million {
-		return false
+		return false, false
 	}
 	e.sent++
-	return true
+	return true, e.level >= million
 }
 
 // TryWithdrawWhole grants one re-send if a whole one is there, and else takes nothing. It is for

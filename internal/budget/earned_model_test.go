@@ -46,7 +46,7 @@ func TestEarnedKeepsItsPromiseInEverySpan(t *testing.T) {
 				h.earned = append(h.earned, now)
 			case 3, 4:
 				before := e.Level(now, &rules)
-				ok := e.TryWithdraw(now, &rules, r.Float64())
+				ok, _ := e.TryWithdraw(now, &rules, r.Float64())
 				h.taken = append(h.taken, struct {
 					at clock.Instant
 					n  int64
@@ -156,7 +156,7 @@ func FuzzEarnedAgreesWithNaive(f *testing.F) {
 			if got < least || got > most {
 				t.Fatalf("step %d at %d: %d, want %d to %d", i, now, got, least, most)
 			}
-			if ok := e.TryWithdraw(now, &rules, 0.5); ok != (min(got, million) > million/2) {
+			if ok, _ := e.TryWithdraw(now, &rules, 0.5); ok != (min(got, million) > million/2) {
 				t.Fatalf("step %d: of %d millionths one was granted: %v", i, got, ok)
 			}
 			if spent := min(max(got, 0), million); spent > 0 { // whether it was granted or not

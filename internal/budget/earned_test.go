@@ -33,7 +33,7 @@ func won(e *Earned, n int) {
 // something was.
 func drain(e *Earned, now clock.Instant, r *EarnedRules) (n int) {
 	for {
-		if ok := e.TryWithdraw(now, r, 0.999999); !ok {
+		if ok, _ := e.TryWithdraw(now, r, 0.999999); !ok {
 			return n
 		}
 		n++
@@ -143,7 +143,7 @@ func TestPartOfAReSendIsAChance(t *testing.T) {
 		want bool
 	}{{0, true}, {0.39, true}, {0.41, false}, {0.99, false}} {
 		e := MakeEarned(NewEarnedRules(0.2, time.Second, 1, 0.4), 1)
-		if got := e.TryWithdraw(0, &usual, c.u); got != c.want {
+		if got, _ := e.TryWithdraw(0, &usual, c.u); got != c.want {
 			t.Errorf("of 0.4 with a draw of %v: %v", c.u, got)
 		}
 		if left := e.Level(0, &usual); left != 0 {
@@ -153,7 +153,7 @@ func TestPartOfAReSendIsAChance(t *testing.T) {
 	granted := 0
 	for i := range 10_000 {
 		e := MakeEarned(NewEarnedRules(0.2, time.Second, 1, 0.4), 1)
-		if ok := e.TryWithdraw(0, &usual, (float64(i)+0.5)/10_000); ok {
+		if ok, _ := e.TryWithdraw(0, &usual, (float64(i)+0.5)/10_000); ok {
 			granted++
 		}
 	}
@@ -175,7 +175,7 @@ func TestManyTriesForPartsSendWhatWasEarned(t *testing.T) {
 				if r.IntN(100) >= failing {
 					e.Earn(now, 0, &rules)
 					successes++
-				} else if ok := e.TryWithdraw(now, &rules, r.Float64()); ok {
+				} else if ok, _ := e.TryWithdraw(now, &rules, r.Float64()); ok {
 					sent++
 				}
 			}
@@ -204,7 +204,7 @@ func TestEarnedByManyAtOnce(t *testing.T) {
 			for k := range each {
 				now := clock.Instant(k * 1000)
 				e.Earn(now, uint32(i)*0x9e3779b9, &rules)
-				ok := e.TryWithdraw(now, &rules, r.Float64())
+				ok, _ := e.TryWithdraw(now, &rules, r.Float64())
 				switch {
 				case ok && k%3 == 0:
 					e.Refund()
@@ -335,13 +335,13 @@ func ExampleEarned() {
 	b := MakeEarned(rules, 1)
 	var got []bool
 	for range 2 { // the first re-send is there, the second must be earned
-		ok := b.TryWithdraw(0, &rules, 0.5)
+		ok, _ := b.TryWithdraw(0, &rules, 0.5)
 		got = append(got, ok)
 	}
 	for range 5 {
 		b.Earn(1, 0, &rules)
 	}
-	ok := b.TryWithdraw(2, &rules, 0.5)
+	ok, _ := b.TryWithdraw(2, &rules, 0.5)
 	fmt.Println(append(got, ok))
 	// Output: [true false true]
 }

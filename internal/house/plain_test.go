@@ -16,13 +16,13 @@ import (
 // stand in the comments and strings of all Go files. The aim is at most 50 each: lower a bound
 // when texts are mended, and never raise one.
 var worn = map[string]int{
-	"nobody":    291,
-	"somebody":  106,
-	"is none":   98,
-	"so many":   123,
-	"whoever":   57,
-	"is told":   62,
-	"meanwhile": 44,
+	"nobody":    50,
+	"somebody":  15,
+	"is none":   16,
+	"so many":   32,
+	"whoever":   12,
+	"is told":   10,
+	"meanwhile": 35,
 }
 
 // overused makes a rule of how often each word may stand.

@@ -90,14 +90,13 @@ func (c *Call) takeResend(now clock.Instant, after policy.Class) (ok bool) {
 	if b.Off {
 		return true
 	}
-	if c.rules.lasts && c.state.flags.Load()&spending == 0 {
-		c.state.flags.Or(spending)
-	}
 	var cost things
+	more := false // a whole one is left after it, as far as is known
 	switch b.Shape {
 	case policy.BudgetTokens:
 		ok = c.state.tokens().TryWithdraw(c.rules.tokens)
 	case policy.BudgetGRPC:
+		c.spend(false)
 		return c.state.tokens().OverHalf(c.rules.tokens) // the failure has paid
 	case policy.BudgetQuota:
 		cost = costAfter(after)
@@ -107,18 +106,27 @@ func (c *Call) takeResend(now clock.Instant, after policy.Class) (ok bool) {
 	case policy.BudgetWindow:
 		c.taken.epoch = c.state.epoch()
 		c.taken.charge, ok = c.state.window().TryWithdraw(now, c.rules.budget)
+		more = c.taken.charge.More()
 	default:
 		if c.repeat { // of many that ask again and again each would take a part of what is there
 			ok = c.state.earned.TryWithdrawWhole(now, &c.rules.earned)
 			break
 		}
 		u := chance.U(c.draw(), 0, uint64(c.sent.n), chance.Budgeting)
-		ok = c.state.earned.TryWithdraw(now, &c.rules.earned, u)
+		ok, more = c.state.earned.TryWithdraw(now, &c.rules.earned, u)
 	}
+	c.spend(more)
 	if ok {
 		c.taken.has |= aCharge | cost
 	}
 	return ok
+}
+
+// spend notes for [State.affords] that the budget was asked for a re-send, unless it has more.
+func (c *Call) spend(more bool) {
+	if !more && c.rules.lasts && c.state.flags.Load()&spending == 0 {
+		c.state.flags.Or(spending)
+	}
 }
 
 // refund gives back a reservation that was not spent.

@@ -51,6 +51,16 @@ type Ticket struct {
 // of its own.
 func (t *Ticket) Final() bool { return t.last }
 
+// endBy sets when the attempt must have ended: after its own limit, or with the call.
+func (t *Ticket) endBy(limit time.Duration, deadline clock.Instant) {
+	t.Deadline, t.last = deadline, true
+	if limit > 0 {
+		if at := t.Sent.Add(limit); at < deadline {
+			t.Deadline, t.last = at, false
+		}
+	}
+}
+
 // bit stands for the attempt in the sets of [attempts]. The zero Ticket has none.
 func (t *Ticket) bit() uint64 { return 1 << (t.Attempt - 1) }
 

@@ -333,17 +333,12 @@ func (c *Call) send(now clock.Instant, s *Step, permit breaker.Permit, hedge boo
 	}
 	c.sent.n++
 	t := &s.Ticket
-	t.Attempt, t.Hedge, t.Sent, t.Deadline, t.last = c.sent.n, hedge, now, c.deadline, true
+	t.Attempt, t.Hedge, t.Sent = c.sent.n, hedge, now
 	t.held, t.charge = held{permit, c.taken.slot}, c.taken.has&charges
 	if c.rules.whole != 0 {
 		c.keep(&t.held)
 	}
-	limit := c.timeFor(now, t)
-	if limit > 0 {
-		if at := now.Add(limit); at < t.Deadline {
-			t.Deadline, t.last = at, false
-		}
-	}
+	t.endBy(c.timeFor(now, t), c.deadline)
 	c.taken.has = c.taken.kept
 	c.phase = away
 	c.sent.out |= t.bit()

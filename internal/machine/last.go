@@ -36,7 +36,7 @@ func (c *Call) mayFollow(now clock.Instant, limit time.Duration) bool {
 	case now.Add(limit+on(c.rules.Policy.Timeout.Margin)) > c.deadline:
 		return false
 	}
-	return c.state.affords(now, c.rules) && !c.resendsOff(now)
+	return c.state.calm(retriesAreOff|spending) || c.state.affords(now, c.rules) && !c.resendsOff(now)
 }
 
 // probing reports whether the breaker asks by single calls whether the dependency is back.

@@ -41,6 +41,7 @@ type Rules struct {
 	timed     bool                // the attempt's time is measured
 	lasts     bool                // an attempt that nothing can follow has more time than others
 	longest   time.Duration       // of an attempt while attempts are cut off in series; zero if those have no more time
+	plain     bool                // no layer but these: breaker, bulkhead of a fixed limit, and a budget that asks for nothing at the end of a success
 	learns    bool                // a part besides the breaker counts successes
 	throttled bool
 	whole     things // what wraps the whole call and not each attempt
@@ -107,6 +108,7 @@ func compile(p policy.Policy) *Rules {
 	if r.shares {
 		r.whole |= aPlace
 	}
+	r.plain = r.whole == 0 && !r.throttled && !r.learns && r.limit == nil && p.RateLimit.Rate == 0 && p.Hedge.Max <= 0
 	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || r.throttled || r.deposits || r.bucket
 	return r
 }

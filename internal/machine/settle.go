@@ -19,6 +19,7 @@ type attempts struct {
 	last    breaker.Result  // what the last that ended shows of the dependency
 	judged  bool            // last is known
 	cut     bool            // one was cut off
+	plain   bool            // SendPlain has sent the first
 }
 
 func (a *attempts) judge(v breaker.Result) { a.last, a.judged = v, true }
@@ -98,13 +99,7 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 	if c.rules.throttled {
 		c.state.throttle().Accept(t.Sent, now)
 	}
-	earned, first := uint64(0), false
-	if c.rules.earns {
-		earned, first = c.state.earned.Earn(now, c.shard, &c.rules.earned)
-		if (t.lone || t.longer) && now.Sub(t.Sent) > c.rules.Policy.Timeout.Attempt { // so late that one more attempt would have made it later
-			c.state.earned.Forgo(now, &c.rules.earned)
-		}
-	}
+	earned, first := c.earn(now, t)
 	switch {
 	case c.repeat:
 		c.settleRepeat(now, t, policy.ClassSuccess)
@@ -136,6 +131,19 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 		c.teach(now, t, learned.Worked, o.Open)
 	}
 	c.giveBack(t, o)
+}
+
+// earn gives a success to the budget that successes earn for, if there is one: see
+// [budget.Earned.Earn].
+func (c *Call) earn(now clock.Instant, t *Ticket) (n uint64, first bool) {
+	if !c.rules.earns {
+		return 0, false
+	}
+	n, first = c.state.earned.Earn(now, c.shard, &c.rules.earned)
+	if (t.lone || t.longer) && now.Sub(t.Sent) > c.rules.Policy.Timeout.Attempt { // so late that one more attempt would have made it later
+		c.state.earned.Forgo(now, &c.rules.earned)
+	}
+	return n, first
 }
 
 // layerTimeout turns a failure at or after the attempt's deadline into a timeout, unless

@@ -162,6 +162,9 @@ func (p *partition) addCuts() *cuts {
 	}
 }
 
+// quiet reports whether nothing is known that changes an attempt's time.
+func (k *cuts) quiet() bool { return k.word.Load() == 0 && !k.needs.known() }
+
 // stretch gives an attempt that begins now more time than limit, if attempts were cut off in
 // series and it may go on.
 func (c *Call) stretch(now clock.Instant, k *cuts, t *Ticket, limit time.Duration) time.Duration {

@@ -92,6 +92,13 @@ func (s *State) stopped(now clock.Instant) (until clock.Instant, off bool) {
 	return s.stopEnds(), true
 }
 
+// calm reports whether none of those flags is set and no other switch turns retries off, at the
+// cost of three loads. False says nothing.
+func (s *State) calm(flags uint32) bool {
+	p := s.part()
+	return s.flags.Load()&flags == 0 && (p == nil || p.parent == nil && (p.kill == nil || !p.kill.Load()))
+}
+
 // retriesOff reports whether retries are off: here, for a State that this one was made
 // of, or for the process. Until is when that ends by itself, or clock.Never.
 func (s *State) retriesOff(now clock.Instant) (until clock.Instant, off bool) {

@@ -205,19 +205,19 @@ func (w *Window) Sum(now clock.Instant) Counts {
 }
 
 // sum adds up all buckets, counted back from the newest. A cell whose tag is not one of
-// theirs is just being made a newer bucket. Slow is read first because it is written
-// last: a sum never has more slow calls than calls.
+// theirs is just being made a newer bucket. Of a bucket's two cells the second is read first,
+// because slow is written last: a sum never has more slow calls than calls.
 func (w *Window) sum(newest place) (c Counts) {
 	tag, n, step := newest.tag(), uint16(w.n), int(w.step)
-	for i := 0; i < len(w.cells); i += step {
-		if step == 2 {
-			if slow := word(w.cells[i+1].Load()); tag-slow.tag() < n {
-				c.Slow += slow.first()
-			}
-		}
-		if both := word(w.cells[i].Load()); tag-both.tag() < n {
-			c.Calls += both.first()
-			c.Failures += both.second()
+	for i := len(w.cells) - 1; i >= 0; i-- {
+		x := word(w.cells[i].Load())
+		switch {
+		case x.empty() || tag-x.tag() >= n:
+		case i&(step-1) == 1:
+			c.Slow += x.first()
+		default:
+			c.Calls += x.first()
+			c.Failures += x.second()
 		}
 	}
 	return c

@@ -11,6 +11,7 @@ const (
 )
 
 func (w word) tag() uint16   { return uint16(w >> tagShift) }
+func (w word) empty() bool   { return w<<(64-tagShift) == 0 }
 func (w word) first() int64  { return int64(w >> counterBits & counterMax) }
 func (w word) second() int64 { return int64(w & counterMax) }
 

@@ -168,7 +168,7 @@ type DriveState uint8
 // The states of redrives.
 const (
 	Driving         DriveState = iota
-	Stopped                    // by an operator, or by itself: what is left waits again
+	Stopped                    // by an operator: what is left waits again
 	Finished                   // every letter was taken
 	StoppedByItself            // because too few letters succeeded: what is left waits again
 )

@@ -37,7 +37,8 @@ const Newest = 1
 type Header struct{ Name, Value string }
 
 // Headers are the lines about a message, in their order. A name may stand there more
-// than once. The zero value has none.
+// than once. The zero value has none. No method changes the headers that it is called on, so
+// messages may share them.
 type Headers []Header
 
 // Get returns the first value of that name, or the empty string.
@@ -62,7 +63,8 @@ func (h Headers) With(name, value string) Headers {
 	return append(h.Without(name), Header{Name: name, Value: value})
 }
 
-// Without returns the headers that have other names, in a slice of their own.
+// Without returns the headers that have other names, in a slice of their own. It changes
+// nothing that others see.
 func (h Headers) Without(name string) Headers {
 	others := make(Headers, 0, len(h)+1)
 	for _, one := range h {

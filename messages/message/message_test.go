@@ -21,6 +21,34 @@ func TestHeadersAreFoundWhateverTheirCase(t *testing.T) {
 	}
 }
 
+// A caller sends one message to several topics, each with headers that it makes of the same ones.
+func TestHeadersAreMadeOfOthersWhichStay(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		make func(message.Headers) message.Headers
+		want string
+	}{
+		{"Without the first", func(h message.Headers) message.Headers { return h.Without("GABION-attempt") }, "[{traceparent 00} {tenant t}]"},
+		{"Without one in the middle", func(h message.Headers) message.Headers { return h.Without("Traceparent") }, "[{Gabion-Attempt 1} {tenant t}]"},
+		{"Without one that is not there", func(h message.Headers) message.Headers { return h.Without("x") }, "[{Gabion-Attempt 1} {traceparent 00} {tenant t}]"},
+		{"With another value", func(h message.Headers) message.Headers { return h.With("traceparent", "01") }, "[{Gabion-Attempt 1} {tenant t} {traceparent 01}]"},
+		{"With one more", func(h message.Headers) message.Headers { return h.With("x", "y") }, "[{Gabion-Attempt 1} {traceparent 00} {tenant t} {x y}]"},
+		{"WithDeadline", func(h message.Headers) message.Headers { return h.WithDeadline(time.UnixMilli(5)) }, "[{Gabion-Attempt 1} {traceparent 00} {tenant t} {Gabion-Deadline 5}]"},
+		{"WithDeadline that takes none away", func(h message.Headers) message.Headers { return h.WithDeadline(time.Time{}) }, "[{Gabion-Attempt 1} {traceparent 00} {tenant t}]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			all := message.Headers{{Name: message.Attempt, Value: "1"}, {Name: "traceparent", Value: "00"}, {Name: "tenant", Value: "t"}, {Name: "theirs", Value: "z"}}
+			before := fmt.Sprint(all)
+			if got := fmt.Sprint(c.make(all[:3])); got != c.want { // all[:3] has room for one more, which is not ours
+				t.Errorf("made %s, want %s", got, c.want)
+			}
+			if after := fmt.Sprint(all); after != before {
+				t.Errorf("its headers were %s and are %s", before, after)
+			}
+		})
+	}
+}
+
 func TestHeadersThatCanNotBeReadAreErrors(t *testing.T) {
 	for _, c := range []struct {
 		name, header, value string

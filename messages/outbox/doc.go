@@ -16,7 +16,7 @@
 //     message, or an operator discards it.
 //   - A message may be published more than once: a relay that dies after the broker's answer
 //     has not removed the row. Each time it has the same id, in the header message.Key too.
-//     Consumers deduplicate by it: see package idempotency/inbox.
+//     Consumers deduplicate by it: see package messages/inbox.
 //   - Of the messages of one aggregate each comes to the broker for the first time before any
 //     later one does, whichever relay leads. "Later" is the order of the calls of Enqueue: on PostgreSQL
 //     a transaction waits with its call until earlier transactions that enqueued for the same

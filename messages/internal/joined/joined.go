@@ -106,7 +106,7 @@ func (c *Context) arm() context.Context {
 	if c.Other != nil {
 		other := c.Other
 		c.stop = context.AfterFunc(other, func() { cancel(context.Cause(other)) })
-		if other.Err() != nil { // whoever asks now gets the answer now
+		if other.Err() != nil { // this call already sees the end
 			cancel(context.Cause(other))
 		}
 	}

@@ -52,8 +52,8 @@ only.
   --into FILE     also write the table into FILE, between the lines
                   <!-- demo --> and <!-- /demo -->
   --page ADDRESS  serve a live page of the clients there: a host and port, or
-                  "off" (default 127.0.0.1:0, a free port; off with --json). As
-                  long as somebody watches it, the outage is played again
+                  "off" (default 127.0.0.1:0, a free port; off with --json). The
+                  outage is repeated while the page has viewers
 
 Exit codes: 0 a run, 1 the file has findings, 2 called wrongly, 3 any other
 failure, 130 interrupted.

@@ -47,14 +47,14 @@ name of one that gabion lab list shows. Without PLAN the flags make one.
   --json             print the counts at the end as JSON
   --print-plan       print the plan that the flags make, and serve nothing
 
-  --errors SHARE     answer so many requests with an error, such as 20%
+  --errors SHARE     answer this share of requests with an error, such as 20%
   --status N         that error: 429, 500, 503 or 529 (default 503)
   --retry-after D    what it says of when to come again
   --after-work       it comes when the work was done
-  --reset SHARE      break so many connections before the work
-  --lost SHARE       break so many when the work was done
-  --cut SHARE        break so many in the middle of the answer
-  --hang SHARE       never answer so many
+  --reset SHARE      break this share of connections before the work
+  --lost SHARE       break this share when the work was done
+  --cut SHARE        break this share in the middle of the answer
+  --hang SHARE       never answer this share
   --slow-body D      every answer's body takes that much longer
   --latency TIME     how long work takes: 50ms, exp 50ms, lognormal 20ms/300ms
   --workers N        how many requests it works on at once

@@ -243,7 +243,7 @@ func who(by string) string {
 	if by != "" {
 		return by
 	}
-	name := "somebody"
+	name := "unknown"
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		name = u.Username
 	}

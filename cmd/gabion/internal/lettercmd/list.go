@@ -20,7 +20,7 @@ Lists letters, the oldest first: when each was put away, by whom, why, and the
 last error.
 ` + filterHelp + `  --state STATES   waiting (the default), taken, done, dropped, with
                    commas, or all
-  --limit N        stop after so many (default 100)
+  --limit N        stop after N letters (default 100)
   --after CURSOR   go on where the list before ended
   --all            list all, however many
   --json           print JSON

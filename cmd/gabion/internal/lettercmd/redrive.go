@@ -29,8 +29,8 @@ letter that fails waits again, with the failure written down. The redrive stops
 by itself when fewer than half of its last 20 letters succeed. A group has one
 redrive at a time: while it goes on, another is refused.
 
-Letters whose outcome is unknown are left out until somebody resolves them, and
-how many those are is said. Where an ID names one, nothing is ordered.
+Letters whose outcome is unknown are left out until an operator resolves them;
+the command says how many. If an ID names such a letter, nothing is ordered.
 ` + filterHelp + `  --all            every letter that waits, where no flag above picks some
   --rate RATE      how many letters run, of all consumers together: 5/s (the
                    default), 300/m, 100/h

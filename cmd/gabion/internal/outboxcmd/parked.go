@@ -26,7 +26,7 @@ Lists messages that the relay has given up, the oldest first: how often each
 failed, how many of its aggregate wait behind it, and the last error.
 
   --topic NAME     of that topic
-  --limit N        stop after about so many (default 100)
+  --limit N        stop after about N messages (default 100)
   --after CURSOR   go on where the list before ended
 ` + storeHelp
 

@@ -32,7 +32,7 @@ const usage = `usage: gabion page FILE [--speed N] [--from WHEN] [--run N]
 
 plays a recording on the live page: FILE is what package record wrote, or gabion
 lab run --record. It prints the page's address, and serves it until Ctrl-C. Time
-goes on while somebody watches; the page has buttons to stop, to go elsewhere
+goes on while the page has viewers; it has buttons to stop, to go elsewhere
 and to change the speed.
 
   --speed N         so much faster than it was, up to 1000 (default 1; for a
@@ -40,8 +40,8 @@ and to change the speed.
   --from WHEN       begin there: 90s after the first event, at 13:17:30 as the
                     page shows it, or at 2026-11-22T12:00:00Z
   --run N           which run, if the file has several (default the last)
-  --listen ADDRESS  where to serve (default 127.0.0.1:0, a free port). Whoever
-                    reaches it sees the names of dependencies and their settings
+  --listen ADDRESS  where to serve (default 127.0.0.1:0, a free port). It
+                    shows the names of dependencies and their settings
 
 Exit codes: 0 stopped by Ctrl-C, 1 the recording can't be read, 2 called
 wrongly, 3 any other failure.
