@@ -227,7 +227,7 @@ func TestWrongCalls(t *testing.T) {
 		{"show --store bolt:x --scope s --key k " + id, 2, "one record at a time"},
 		{"resolve --store bolt:x " + id, 2, "either --done or --nothing"},
 		{"resolve --store bolt:x --done --nothing " + id, 2, "either --done or --nothing"},
-		{"resolve --store bolt:x --nothing --status 200 " + id, 2, "--nothing says"},
+		{"resolve --store bolt:x --nothing --status 200 " + id, 2, "--nothing means"},
 		{"resolve --store bolt:x --done --status 100 " + id, 2, "no final status"},
 		{"show -h", 0, "--store"},
 	} {

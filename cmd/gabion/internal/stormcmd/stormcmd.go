@@ -43,8 +43,8 @@ meant to be sent.
   --body TEXT         what to send
   --header H          one header; may be given more than once
   --keys              give each request an idempotency key of its own
-  --max-open N        at most N requests at once (default 1000). A request without
-                      room is not sent, counts as failed, and is reported
+  --max-open N        at most N requests at once (default 1000). Further ones
+                      are not sent, count as failed, and are reported
   --poisson           send at random moments instead of at equal distances
   --seed N            of these moments and of the keys (default 1)
   --remote            send to other machines than this one, too
@@ -53,7 +53,7 @@ meant to be sent.
   --server URL        a gabion flaky behind the service that is tested. Its plan
                       begins anew when the storm does, and what reached it is
                       part of the report
-  --min-success S     at least this share of requests succeeds, such as 95%: with a
+  --min-success S     at least this share of requests succeeds, as 95%: with a
                       status below 400 and their whole body
   --max-p99 D         99 of 100 requests take at most so long, failed ones too
   --max-amplification X
