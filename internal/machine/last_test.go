@@ -81,6 +81,7 @@ func TestAnEmptyBudgetGivesAttemptsMoreTime(t *testing.T) {
 		good   int // successes until there is a whole re-send again
 	}{
 		{"earned", policy.Budget{Ratio: .25}, 4},
+		{"a window", policy.Budget{Shape: policy.BudgetWindow, Window: 10 * time.Second, Ratio: .25, Floor: .1}, 2},
 		{"a bucket", policy.Budget{Shape: policy.BudgetTokens, Capacity: 1, Ratio: .25}, 4},
 		{"a quota", policy.Budget{Shape: policy.BudgetQuota, Capacity: 10, Cost: 10, ThrottledCost: 10, TimeoutCost: 10}, 10},
 	} {
