@@ -124,10 +124,11 @@ func overAdmission(t *testing.T, clients int, a sim.Admission, p policy.Policy) 
 }
 
 // Before a server that refuses what it cannot do, calls with the defaults are answered about as
-// soon as those of a client that tries once, and soon after the trouble as many.
+// soon as those of a client that tries once, and soon after the trouble as many. With a learned
+// limit at the client as well, both limits come back.
 func TestTheDefaultsDoNotQueueBeforeAFullServer(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: twelve runs of 1,200 calls a second; TestHowLongACallWaitsForItsStart is short")
+		t.Skip("long: eighteen runs of 1,200 calls a second; TestHowLongACallWaitsForItsStart is short")
 	}
 	once := policy.Policy{
 		Retry:   policy.Retry{Attempts: 1, Budget: policy.Budget{Off: true}},
@@ -144,6 +145,10 @@ func TestTheDefaultsDoNotQueueBeforeAFullServer(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d clients", c.fact, n), func(t *testing.T) {
 				t.Parallel()
 				one, ours := overAdmission(t, n, c.limit, once), overAdmission(t, n, c.limit, policy.Policy{})
+				taught := overAdmission(t, n, c.limit, policy.Policy{Bulkhead: policy.Bulkhead{Limit: policy.Learned}})
+				if taught.during < 0.98*one.during || taught.after < 0.99 {
+					t.Errorf("with a learned limit at the client, too: answered %.2f %%; from five seconds after the trouble on %.2f %%", 100*taught.during, 100*taught.after)
+				}
 				t.Logf("p99 %v, of one try %v; answered %.2f %%, %.2f %%; afterwards %.2f %%", ours.p99, one.p99, 100*ours.during, 100*one.during, 100*ours.after)
 				if ours.p99.Seconds() > 1.5*one.p99.Seconds() {
 					t.Errorf("p99 %v, of one try %v", ours.p99, one.p99)
