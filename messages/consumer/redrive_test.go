@@ -157,6 +157,7 @@ func TestARedriveThatIsStoppedMidwayGivesTheLetterBack(t *testing.T) {
 		k.die(1)
 		k.work = func(ctx context.Context) error {
 			<-ctx.Done()
+			time.Sleep(10 * time.Millisecond) // Redrive waits for it
 			return ctx.Err()
 		}
 		k.redrive(2 * time.Minute)
