@@ -217,6 +217,19 @@ func (s *subject) breakerTripsByChance() {
 // fewCalls is a number of calls of which no share is known.
 const fewCalls = 10
 
+// rash is how many times longer a breaker refuses than the row of failures that opened it.
+const rash = 4
+
+// shortestRow is how long the row of failures lasts at least that opens the breaker: for as long as
+// the policy says, and where the rate is known, until there were so many.
+func (s *subject) shortestRow() time.Duration {
+	b := s.p.Breaker
+	if rate := float64(s.rate()); rate > 0 {
+		return max(b.ConsecutiveFor, time.Duration(float64(b.Consecutive-1)/rate*float64(time.Second)))
+	}
+	return b.ConsecutiveFor
+}
+
 func (s *subject) breakerRefusesWhatWorks() {
 	b := s.p.Breaker
 	switch {
@@ -226,6 +239,10 @@ func (s *subject) breakerRefusesWhatWorks() {
 	case b.FailureRate > 0 && b.FailureRate <= 0.5:
 		s.find("breaker.failure_rate", fmt.Sprintf("failure_rate %v: the breaker refuses all calls while %s of them succeed; in the lab that lost more than it saved", b.FailureRate, percent(1-float64(b.FailureRate))),
 			"leave it out for the default, 95%")
+	}
+	if row := s.shortestRow(); b.Consecutive > 0 && row < b.Open/rash {
+		s.findAs(Warning, "breaker.consecutive_for", fmt.Sprintf("%s over %s open the breaker, which then refuses all calls for %s: an outage of %s becomes one of %s",
+			plural(b.Consecutive, "failure"), span(row), s.time("breaker.open", b.Open), span(row), span(b.Open)), "leave it out for the default, 20 over 10s")
 	}
 	if b.MinCalls < fewCalls && b.MinCalls > 0 && (b.FailureRate > 0 && b.FailureRate < 1 || b.SlowRate > 0) && s.written("breaker.min_calls") {
 		s.find("breaker.min_calls", fmt.Sprintf("min_calls %d: a share of so few calls is chance", b.MinCalls), "leave it out for the default, 30")

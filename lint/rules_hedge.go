@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/gabion-go/gabion/policy"
 )
@@ -48,6 +49,9 @@ func (s *subject) hedgeWithoutBudget() {
 // leastPercentile hedges a tenth of the calls.
 const leastPercentile = 0.9
 
+// hasty is a delay within which a network of one region hardly answers.
+const hasty = 5 * time.Millisecond
+
 func (s *subject) hedgeTooEarly() {
 	h := s.p.Hedge
 	switch attempt := s.p.Timeout.Attempt; {
@@ -56,6 +60,9 @@ func (s *subject) hedgeTooEarly() {
 			"write 95%", s.set("hedge.percentile", "95%"))
 	case h.Delay <= 0 && h.Percentile <= 0 && h.Delay != policy.Off:
 		s.find("hedge.percentile", fmt.Sprintf("percentile: off without a delay: each call is sent %s at once", times(1+h.Max)), "write percentile: 95%", s.set("hedge.percentile", "95%"))
+	case h.Delay > 0 && h.Delay < hasty && h.Delay < attempt/100 && h.Percentile <= 0 && !s.said("facts.p50"): // else G042 knows
+		s.find("hedge.delay", fmt.Sprintf("delay %s, where an attempt may take %s: unless nearly all answers come within it, each call is sent %s", policy.FormatDuration(h.Delay), s.time("timeout.attempt", attempt), times(1+h.Max)),
+			"leave it out for the measured 95th percentile, or say facts.p50")
 	case h.Delay > 0 && attempt > 0 && h.Delay >= attempt && h.Percentile <= 0:
 		s.findAs(Note, "hedge.delay", fmt.Sprintf("delay %s ≥ timeout.attempt %s: an attempt is cut off before its hedge goes", policy.FormatDuration(h.Delay), s.time("timeout.attempt", attempt)),
 			"write the 95th percentile, or leave the delay out so that it is measured")

@@ -33,6 +33,13 @@ var keyRules = []Rule{
 		check: (*subject).retryOfPermanent,
 	},
 	{
+		ID: "G045", Name: "passing-is-permanent", Severity: Warning,
+		Title: "answers that pass are never tried again",
+		reads: []string{"http.permanent", "grpc.permanent", "retry.attempts"},
+		when:  (*subject).retries,
+		check: (*subject).passingIsPermanent,
+	},
+	{
 		ID: "G037", Name: "retention-too-short", Severity: Error, Needs: []string{"facts.key_retention"},
 		Title: "the dependency forgets a key while the call may still be repeated",
 		reads: []string{"key", "safe", "timeout.call", "timeout.attempt", "retry.attempts", "retry.backoff"},
@@ -124,6 +131,39 @@ func (s *subject) retryOfPermanent() {
 	if len(bad) > 0 {
 		s.findPermanent("grpc.transient", bad, fine)
 	}
+}
+
+// soonOver are statuses of trouble that is over soon, mostly: no room, no server, a limit.
+var soonOver = []int{429, 502, 503, 504}
+
+func (s *subject) passingIsPermanent() {
+	var bad, fine []string
+	for _, status := range s.p.HTTP.Permanent {
+		if text := strconv.Itoa(status); slices.Contains(soonOver, status) {
+			bad = append(bad, text)
+		} else {
+			fine = append(fine, text)
+		}
+	}
+	s.findPassing("http.permanent", bad, fine)
+	bad, fine = nil, nil
+	for _, code := range s.p.GRPC.Permanent {
+		if code == policy.GRPCUnavailable || code == policy.GRPCResourceExhausted {
+			bad = append(bad, code.String())
+		} else {
+			fine = append(fine, code.String())
+		}
+	}
+	s.findPassing("grpc.permanent", bad, fine)
+}
+
+func (s *subject) findPassing(path string, bad, fine []string) {
+	if len(bad) == 0 {
+		return
+	}
+	list := "[" + strings.Join(fine, ", ") + "]"
+	s.find(path, fmt.Sprintf("%s ends a call at once: a restart or a limit that is over in a second fails calls that the next of %s would save",
+		strings.Join(bad, ", "), s.count("retry.attempts", s.p.Retry.Attempts, "attempt")), fmt.Sprintf("write %s: %s", path, list))
 }
 
 func (s *subject) findPermanent(path string, bad, fine []string) {

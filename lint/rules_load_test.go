@@ -122,6 +122,9 @@ func TestRulesOfHedges(t *testing.T) {
 		{"all at once", "{hedge: {max: 2, percentile: off}}", "warning", "each call is sent 3 times at once"},
 		{"never", "{hedge: {max: 1, delay: 4s}}", "note", "a: delay 4s ≥ timeout.attempt 4s (default)"},
 		{"in time", "{hedge: {max: 1, delay: 3s}}", "silent", ""},
+		{"at once, nearly", "{hedge: {max: 3, delay: 1ms}}", "warning", "a: delay 1ms, where an attempt may take 4s (default): unless nearly all answers come within it, each call is sent 4 times"},
+		{"soon", "{hedge: {max: 3, delay: 5ms}}", "silent", ""},
+		{"soon for quick calls", "{hedge: {max: 3, delay: 1ms}, timeout: {attempt: 100ms}}", "silent", ""},
 		{"after failures only", "{hedge: {max: 1, delay: off}}", "silent", ""},
 	})
 	tryRule(t, "G041", []specimen{

@@ -22,7 +22,7 @@ var retryRules = []Rule{
 	{
 		ID: "G004", Name: "no-wait", Severity: Warning,
 		Title: "a retry is sent without a wait",
-		reads: []string{"retry.backoff", "retry.attempts"},
+		reads: []string{"retry.backoff", "retry.attempts", "retry.hold"},
 		check: (*subject).noWait,
 	},
 	{
@@ -91,7 +91,11 @@ func (s *subject) withoutJitter(path string, b backoff.Backoff) {
 
 func (s *subject) noWait() {
 	b := s.p.Retry.Backoff
-	if !s.retries() || b.Base > 0 && b.Base >= time.Millisecond {
+	if !s.retries() {
+		return
+	}
+	if b.Base >= time.Millisecond {
+		s.hardlyWaits()
 		return
 	}
 	base := zero.Retry.Backoff.Base
@@ -108,6 +112,19 @@ func (s *subject) noWait() {
 	}
 	s.find("retry.backoff.base", fmt.Sprintf("%s are made one after the other %s: an outage of a second meets them all", s.count("retry.attempts", s.p.Retry.Attempts, "attempt"), wait),
 		"write base: "+policy.FormatDuration(base), fix...)
+}
+
+// aBlip is shorter than any restart or failover.
+const aBlip = 50 * time.Millisecond
+
+// hardlyWaits looks at retries that are over before anything can have changed. With retry.hold they
+// wait for a sign that the dependency is back.
+func (s *subject) hardlyWaits() {
+	r := s.p.Retry
+	if waits := formulas.Waits(r.Backoff, r.Attempts-1, 1); r.Hold == policy.Off && waits < aBlip {
+		s.findAs(Note, "retry.backoff.base", fmt.Sprintf("all waits of %s together are at most %s, and retry.hold: off: what lasts longer meets them all",
+			s.count("retry.attempts", r.Attempts, "attempt"), span(waits)), "leave hold out, or write base: "+policy.FormatDuration(zero.Retry.Backoff.Base))
+	}
 }
 
 // The most attempts of a call for which a user waits, and where they are absurd.

@@ -32,6 +32,12 @@ func TestRulesOfKeys(t *testing.T) {
 		{"those of gRPC that pass", "{grpc: {transient: [RESOURCE_EXHAUSTED, INTERNAL]}}", "silent", ""},
 		{"nothing is retried", "{retry: off, http: {transient: [400]}}", "silent", ""},
 	})
+	tryRule(t, "G045", []specimen{
+		{"a full server, and a limit", "{http: {permanent: [503, 429]}}", "warning", "a: 503, 429 ends a call at once: a restart or a limit that is over in a second fails calls that the next of 3 attempts (default) would save"},
+		{"one of gRPC", "{grpc: {permanent: [UNAVAILABLE, INTERNAL]}}", "warning", "a: UNAVAILABLE ends"},
+		{"those that stay", "{http: {permanent: [500, 501]}, grpc: {permanent: [INTERNAL]}}", "silent", ""},
+		{"nothing is retried", "{retry: off, http: {permanent: [503]}}", "silent", ""},
+	})
 	tryRule(t, "G037", []specimen{
 		{"as long as the call", "{key: required, timeout: {call: 15s}, facts: {key_retention: 15s}}", "error", "a: timeout.call 15s ≥ facts.key_retention 15s: an attempt"},
 		{"longer than the call", "{key: required, timeout: {call: 15s}, facts: {key_retention: 15001ms}}", "silent", ""},
@@ -67,7 +73,9 @@ func TestRulesOfRetries(t *testing.T) {
 	tryRule(t, "G004", []specimen{
 		{"off", "{retry: {backoff: off}}", "warning", "a: 3 attempts (default) are made one after the other without a wait: an outage of a second meets them all"},
 		{"less than a millisecond", "{retry: {backoff: {base: 999us}}}", "warning", "after 999µs"},
-		{"a millisecond", "{retry: {backoff: {base: 1ms}}}", "silent", ""},
+		{"a millisecond, and then until the dependency is back", "{retry: {backoff: {base: 1ms}}}", "silent", ""},
+		{"a few milliseconds and nothing else", "{retry: {hold: off, backoff: {base: 16ms}}}", "note", "a: all waits of 3 attempts (default) together are at most 48ms, and retry.hold: off"},
+		{"longer than a blip", "{retry: {hold: off, backoff: {base: 17ms}}}", "silent", ""},
 		{"the default", "{}", "silent", ""},
 		{"no retry", "{retry: {attempts: 1, backoff: off}}", "silent", ""},
 	})

@@ -19,7 +19,7 @@ const calm = "breaker: off, bulkhead: off, pace: off"
 var checks = []check{
 	{rule: "G001", draw: repeatedWrites, shows: func(t *testing.T, o *outcome) bool { return o.metric(t, "duplicates", "", "") > 0 }},
 	{rule: "G003", draw: togetherAgain, shows: func(_ *testing.T, o *outcome) bool { return spread(o) < 5*time.Millisecond }},
-	{rule: "G004", draw: atOnce, shows: func(_ *testing.T, o *outcome) bool { return spread(o) < time.Millisecond }},
+	{rule: "G004", least: lint.Warning, draw: atOnce, shows: func(_ *testing.T, o *outcome) bool { return spread(o) < time.Millisecond }},
 	{rule: "G006", least: lint.Warning, draw: manyTries, shows: func(t *testing.T, o *outcome) bool { return o.metric(t, "amplification", "db", "during") > 6.2 }},
 	{rule: "G010", draw: attemptsThatFit, shows: func(_ *testing.T, o *outcome) bool { return lacking(o) }},
 	{rule: "G012", draw: fleets, shows: func(t *testing.T, o *outcome) bool { return o.metric(t, "goodput", "", "") < 0.97 }},

@@ -53,8 +53,8 @@ var notShown = map[string]string{
 	"G018": "what a breaker refuses in vain depends on the outage; docs/defaults.md has the figures of sixteen", "G019": "likewise",
 	"G021": ofTaste, "G022": ofTaste, "G023": ofFleets, "G024": ofFleets, "G025": "the lab has no local calls", "G026": ofConnection, "G027": ofConnection,
 	"G028": ofTaste, "G030": ofTaste, "G032": ofTaste, "G034": ofTaste, "G035": ofTaste, "G037": ofStores, "G038": ofStores,
-	"G039": "hedges without a budget are played under G042, with it off", "G040": ofTaste, "G041": "a write that is hedged is played under G001",
-	"G043": ofOthers, "G044": ofOthers, "G045": ofOthers, "G046": ofOthers, "G047": ofKnowledge, "G048": ofKnowledge, "G049": ofFleets,
+	"G039": "hedges without a budget are played under G042, with it off", "G040": ofTaste, "G045": "what is not tried again is a single try, which docs/defaults.md has as plain", "G041": "a write that is hedged is played under G001",
+	"G043": ofOthers, "G044": ofOthers, "G046": ofOthers, "G047": ofKnowledge, "G048": ofKnowledge, "G049": ofFleets,
 }
 
 // reason is why a rule is not shown; the rules of routes and of graphs share one.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/term"
@@ -53,35 +54,42 @@ func (r *request) text(out outcome) string {
 // colors are blue, yellow and red.
 var colors = [...]string{lint.Note: "\x1b[34m", lint.Warning: "\x1b[33m", lint.Error: "\x1b[31m"}
 
-// unknown says which rules could not be evaluated and why: each case, or one line for each
-// rule and reason.
+// unknown says which rules could not be evaluated: how many and what they lack in one line, or
+// each case.
 func (r *request) unknown(all []lint.Unknown) string {
-	var b strings.Builder
-	seen := map[[3]string]int{}
-	for _, u := range all {
-		seen[[3]string{u.Rule.ID, u.Missing, u.Why}]++
+	if len(all) == 0 {
+		return ""
 	}
+	if !r.verbose {
+		return fold.Lines(lacking(all)+"\n") + "\n"
+	}
+	var b strings.Builder
 	for _, u := range all {
-		var of string
-		if !r.verbose {
-			key := [3]string{u.Rule.ID, u.Missing, u.Why}
-			n := seen[key]
-			if n == 0 {
-				continue // it was said
-			}
-			seen[key] = 0
-			if of = plural(n, "dependency"); u.Dependency == "" {
-				of = plural(n, "file")
-			}
-		} else {
-			of = strings.TrimSuffix(u.File+": "+u.Dependency, ": ")
-		}
+		of := strings.TrimSuffix(u.File+": "+u.Dependency, ": ")
 		b.WriteString(fold.Lines(fmt.Sprintf("not evaluated: %s for %s: %s: %s\n", u.Rule.ID, of, u.Missing, u.Why)))
 	}
-	if b.Len() > 0 {
-		b.WriteString("\n")
+	return b.String() + "\n"
+}
+
+// shown is how many of the missing facts are named: those that most cases lack.
+const shown = 3
+
+// lacking sums up what could not be evaluated.
+func lacking(all []lint.Unknown) string {
+	rules, cases := map[string]bool{}, map[string]int{}
+	var missing []string
+	for _, u := range all {
+		rules[u.Rule.ID] = true
+		if cases[u.Missing]++; cases[u.Missing] == 1 {
+			missing = append(missing, u.Missing)
+		}
 	}
-	return b.String()
+	slices.SortStableFunc(missing, func(a, b string) int { return cmp.Compare(cases[b], cases[a]) })
+	more := ""
+	if n := len(missing) - shown; n > 0 {
+		missing, more = missing[:shown], fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf("not evaluated: %s, for lack of %s%s; --verbose names each case", plural(len(rules), "rule"), strings.Join(missing, ", "), more)
 }
 
 // counts is the last line: what was found, and in what.
