@@ -60,7 +60,7 @@ func TestRowsCarryTheErrorOfQuery(t *testing.T) {
 		"a server that is away": func(t *testing.T) (pgx.Rows, error) { return lost(t).Query(t.Context(), "SELECT 1") },
 		"an open breaker":       func(t *testing.T) (pgx.Rows, error) { return refused(t).Query(t.Context(), "SELECT 1") },
 		"a taken pool": func(t *testing.T) (pgx.Rows, error) {
-			p := open(t, dsn, guarded())
+			p := open(t, dsn, gabion.New("pg", policy.Policy{Bulkhead: policy.Bulkhead{Limit: 2}})) // which gives a busy machine time to connect
 			for range 2 {
 				c, err := p.Acquire(t.Context())
 				if err != nil {
@@ -68,7 +68,9 @@ func TestRowsCarryTheErrorOfQuery(t *testing.T) {
 				}
 				t.Cleanup(c.Release)
 			}
-			return p.Query(t.Context(), "SELECT 1")
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			t.Cleanup(cancel)
+			return p.Query(ctx, "SELECT 1")
 		},
 		"an answer of no": func(t *testing.T) (pgx.Rows, error) {
 			return open(t, dsn, guarded()).Query(t.Context(), "SELECT 1/0")
