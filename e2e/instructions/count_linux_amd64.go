@@ -36,6 +36,8 @@ const attempts = 7
 
 // count starts a child that makes that call again and again, and counts it.
 func count(name string) (c cost, err error) {
+	runtime.LockOSThread() // the thread that starts a child is the one that may step through it
+	defer runtime.UnlockOSThread()
 	self, err := os.Executable()
 	if err != nil {
 		return c, err

@@ -157,6 +157,7 @@ func aMessageThatCommitsLateIsNotLost(s *shop) {
 	if !s.postgres {
 		s.Skip("has one writer at a time")
 	}
+	// Outboxes of several schemas share the locks of aggregates with one name: no other test uses this one.
 	b := &memory{}
 	s.relay(b, outbox.RelayOptions{})
 	slow, err := s.db.BeginTx(s.Context(), nil)
@@ -164,14 +165,14 @@ func aMessageThatCommitsLateIsNotLost(s *shop) {
 		s.Fatal(err)
 	}
 	defer slow.Rollback()
-	if err := s.box.Enqueue(s.Context(), slow, about("a", "early"), about("", "loose")); err != nil {
+	if err := s.box.Enqueue(s.Context(), slow, about("tardy", "early"), about("", "loose")); err != nil {
 		s.Fatal(err)
 	}
 	s.enqueue(about("b", "other"))
 	s.wantIDs(b, "other")
 	late := make(chan error, 1)
 	go func() { // it waits: the order of an aggregate is that of its calls
-		late <- s.in(func(tx *sql.Tx) error { return s.box.Enqueue(s.Context(), tx, about("c", "free"), about("a", "late")) })
+		late <- s.in(func(tx *sql.Tx) error { return s.box.Enqueue(s.Context(), tx, about("c", "free"), about("tardy", "late")) })
 	}()
 	s.eventually(func() bool { // others of the server wait for locks of their own
 		var n int
