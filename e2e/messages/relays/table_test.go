@@ -172,7 +172,9 @@ func aMessageThatCommitsLateIsNotLost(s *shop) {
 	s.wantIDs(b, "other")
 	late := make(chan error, 1)
 	go func() { // it waits: the order of an aggregate is that of its calls
-		late <- s.in(func(tx *sql.Tx) error { return s.box.Enqueue(s.Context(), tx, about("c", "free"), about("tardy", "late")) })
+		late <- s.in(func(tx *sql.Tx) error {
+			return s.box.Enqueue(s.Context(), tx, about("c", "free"), about("tardy", "late"))
+		})
 	}()
 	s.eventually(func() bool { // others of the server wait for locks of their own
 		var n int
