@@ -40,7 +40,8 @@ var pgxPool = Suite{
 		module := "module upstream\n\ngo 1.26\n\nrequire " + pgx + " " + version + "\n"
 		if with {
 			module += "require github.com/gabion-go/gabion v0.0.0\nrequire github.com/gabion-go/gabion/contrib/gabionpgx v0.0.0\n" +
-				"replace github.com/gabion-go/gabion => " + root(t) + "\nreplace github.com/gabion-go/gabion/contrib/gabionpgx => " + adapter + "\n"
+				"replace github.com/gabion-go/gabion => " + root(t) + "\nreplace github.com/gabion-go/gabion/messages => " + filepath.Join(root(t), "messages") +
+				"\nreplace github.com/gabion-go/gabion/contrib/gabionpgx => " + adapter + "\n"
 		}
 		write(t, filepath.Join(dir, "go.mod"), module)
 		return pkg, nil
