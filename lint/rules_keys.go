@@ -120,14 +120,7 @@ func (s *subject) retryOfPermanent() {
 		s.findAs(Note, "http.transient", fmt.Sprintf("%s is retried with the waits of retry.backoff and counts as a failure of the dependency, although it works",
 			strings.Join(others, ", ")), "let the dependency say 503 or 429 with Retry-After, or keep it if it always passes")
 	}
-	bad, fine = nil, nil
-	for _, code := range s.p.GRPC.Transient {
-		if slices.Contains(lasting, code) {
-			bad = append(bad, code.String())
-		} else {
-			fine = append(fine, code.String())
-		}
-	}
+	bad, fine = divided(s.p.GRPC.Transient, policy.GRPCCode.String, func(code policy.GRPCCode) bool { return slices.Contains(lasting, code) })
 	if len(bad) > 0 {
 		s.findPermanent("grpc.transient", bad, fine)
 	}
@@ -137,24 +130,24 @@ func (s *subject) retryOfPermanent() {
 var soonOver = []int{429, 502, 503, 504}
 
 func (s *subject) passingIsPermanent() {
-	var bad, fine []string
-	for _, status := range s.p.HTTP.Permanent {
-		if text := strconv.Itoa(status); slices.Contains(soonOver, status) {
-			bad = append(bad, text)
-		} else {
-			fine = append(fine, text)
-		}
-	}
+	bad, fine := divided(s.p.HTTP.Permanent, strconv.Itoa, func(status int) bool { return slices.Contains(soonOver, status) })
 	s.findPassing("http.permanent", bad, fine)
-	bad, fine = nil, nil
-	for _, code := range s.p.GRPC.Permanent {
-		if code == policy.GRPCUnavailable || code == policy.GRPCResourceExhausted {
-			bad = append(bad, code.String())
+	bad, fine = divided(s.p.GRPC.Permanent, policy.GRPCCode.String, func(code policy.GRPCCode) bool {
+		return code == policy.GRPCUnavailable || code == policy.GRPCResourceExhausted
+	})
+	s.findPassing("grpc.permanent", bad, fine)
+}
+
+// divided writes what is bad and the rest.
+func divided[T any](all []T, text func(T) string, isBad func(T) bool) (bad, fine []string) {
+	for _, one := range all {
+		if isBad(one) {
+			bad = append(bad, text(one))
 		} else {
-			fine = append(fine, code.String())
+			fine = append(fine, text(one))
 		}
 	}
-	s.findPassing("grpc.permanent", bad, fine)
+	return bad, fine
 }
 
 func (s *subject) findPassing(path string, bad, fine []string) {
@@ -162,8 +155,8 @@ func (s *subject) findPassing(path string, bad, fine []string) {
 		return
 	}
 	list := "[" + strings.Join(fine, ", ") + "]"
-	s.find(path, fmt.Sprintf("%s ends a call at once: a restart or a limit that is over in a second fails calls that the next of %s would save",
-		strings.Join(bad, ", "), s.count("retry.attempts", s.p.Retry.Attempts, "attempt")), fmt.Sprintf("write %s: %s", path, list))
+	s.find(path, fmt.Sprintf("an answer of %s ends a call at once: a restart or a limit that is over in a second fails calls that the next of %s would save",
+		strings.Join(bad, " or "), s.count("retry.attempts", s.p.Retry.Attempts, "attempt")), fmt.Sprintf("write %s: %s", path, list))
 }
 
 func (s *subject) findPermanent(path string, bad, fine []string) {

@@ -33,8 +33,8 @@ func TestRulesOfKeys(t *testing.T) {
 		{"nothing is retried", "{retry: off, http: {transient: [400]}}", "silent", ""},
 	})
 	tryRule(t, "G045", []specimen{
-		{"a full server, and a limit", "{http: {permanent: [503, 429]}}", "warning", "a: 503, 429 ends a call at once: a restart or a limit that is over in a second fails calls that the next of 3 attempts (default) would save"},
-		{"one of gRPC", "{grpc: {permanent: [UNAVAILABLE, INTERNAL]}}", "warning", "a: UNAVAILABLE ends"},
+		{"a full server, and a limit", "{http: {permanent: [503, 429]}}", "warning", "a: an answer of 503 or 429 ends a call at once: a restart or a limit that is over in a second fails calls that the next of 3 attempts (default) would save"},
+		{"one of gRPC", "{grpc: {permanent: [UNAVAILABLE, INTERNAL]}}", "warning", "a: an answer of UNAVAILABLE ends"},
 		{"those that stay", "{http: {permanent: [500, 501]}, grpc: {permanent: [INTERNAL]}}", "silent", ""},
 		{"nothing is retried", "{retry: off, http: {permanent: [503]}}", "silent", ""},
 	})
