@@ -189,7 +189,11 @@ func frame(kind byte, stream uint32, payload ...byte) []byte {
 func serveHTTP2(c net.Conn, nasty func(stream uint32)) {
 	defer c.Close()
 	io.ReadFull(c, make([]byte, len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")))
-	go c.Write(frame(4, 0)) // SETTINGS
+	settled := make(chan struct{})
+	go func() {
+		defer close(settled)
+		c.Write(frame(4, 0)) // SETTINGS, which come before all else
+	}()
 	for head := make([]byte, 9); ; {
 		if _, err := io.ReadFull(c, head); err != nil {
 			return
@@ -199,7 +203,11 @@ func serveHTTP2(c net.Conn, nasty func(stream uint32)) {
 			return
 		}
 		if head[3] == 1 { // HEADERS
-			go nasty(binary.BigEndian.Uint32(head[5:]))
+			stream := binary.BigEndian.Uint32(head[5:])
+			go func() {
+				<-settled
+				nasty(stream)
+			}()
 		}
 	}
 }

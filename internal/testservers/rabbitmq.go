@@ -123,8 +123,11 @@ func (r *rabbitmq) corePlugins(dir string) error {
 func (r *rabbitmq) argv(s *Server, settings []string) []string {
 	file := func(name string) string { return filepath.Join(s.dir, name) }
 	listen := fmt.Sprintf(`{tcp_listeners, [{"127.0.0.1", %d}]}`, s.port)
+	// What a queue passes on at least once, and whose target did not confirm, because its leader
+	// was not there yet after a restart, it sends again after three minutes unless this says otherwise.
+	again := "{dead_letter_worker_publisher_confirm_timeout, 2000}"
 	config := fmt.Sprintf("[{rabbit, [%s]}, {kernel, [{inet_dist_use_interface, {127,0,0,1}}]}].\n",
-		strings.Join(append([]string{listen}, settings...), ", "))
+		strings.Join(append([]string{listen, again}, settings...), ", "))
 	if err := os.WriteFile(file("advanced.config"), []byte(config), 0o644); err != nil {
 		s.t.Fatalf("testservers: %v", err)
 	}
