@@ -26,8 +26,12 @@ func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 		if work == nil {
 			return s.hand()
 		}
-		if now = s.run(&s.runner, work); s.succeeded(now) {
-			return s.value, s.err
+		if now = s.run(&s.runner, work); s.succeeded() {
+			if s.at.end(); s.call.SucceedPlain(now, &s.step.Ticket, &s.means) {
+				s.finish()
+				s.answered = true
+				return s.value, s.err
+			}
 		}
 		if s.conclude(now); s.call.Over() {
 			return s.answer()
@@ -62,19 +66,10 @@ func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 	}
 }
 
-// succeeded ends a plain call whose attempt has succeeded. It reports false, and has decided
-// nothing, if there is more to decide.
-func (s *sending[T]) succeeded(now clock.Instant) bool {
-	if s.means.Class != policy.ClassSuccess || s.keep || s.part != nil || s.at.is(noted) {
-		return false
-	}
-	s.at.end()
-	if !s.call.SucceedPlain(now, &s.step.Ticket, &s.means) {
-		return false
-	}
-	s.finish()
-	s.answered = true
-	return true
+// succeeded reports whether the attempt has succeeded, and neither its result nor a part of it has more to
+// say.
+func (s *sending[T]) succeeded() bool {
+	return s.means.Class == policy.ClassSuccess && !s.keep && s.part == nil && !s.at.is(noted)
 }
 
 // conclude settles the attempt that has run.
