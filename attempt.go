@@ -69,7 +69,7 @@ func (a *Attempt) drop() {
 //	defer a.Close(nil)
 //	err = a.Settle(work(a.Context()))
 func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, error) {
-	if !admissible(ctx, d) {
+	if mistaken(ctx, d) || ctx.Err() != nil {
 		return nil, inadmissible(ctx, d, false)
 	}
 	g, ok := d.begun.Get().(*beginning)

@@ -36,7 +36,7 @@ func Do[T any](ctx context.Context, d *Dependency, work func(context.Context) (T
 // call picks the driver. Had says that v is a result that work returned without an
 // error, also where the call failed because a classifier took it for a failure.
 func call[T any](ctx context.Context, d *Dependency, opts []CallOption, work func(context.Context) (T, error)) (v T, had bool, err error) {
-	if work == nil || !admissible(ctx, d) {
+	if work == nil || mistaken(ctx, d) || ctx.Err() != nil {
 		return v, false, inadmissible(ctx, d, work == nil)
 	}
 	of := d.partOf(attemptOf(ctx))
@@ -60,7 +60,7 @@ func (d *Dependency) hedges() bool { return d.state.Rules().Policy.Hedge.Max > 0
 // Run is [Do] for work without a result. It never hedges: its work leaves what it
 // found in variables outside, and two attempts at once would both write them.
 func (d *Dependency) Run(ctx context.Context, work func(context.Context) error, opts ...CallOption) error {
-	if work == nil || !admissible(ctx, d) {
+	if work == nil || mistaken(ctx, d) || ctx.Err() != nil {
 		return inadmissible(ctx, d, work == nil)
 	}
 	var s sending[struct{}]
@@ -82,7 +82,7 @@ func (d *Dependency) Run(ctx context.Context, work func(context.Context) error, 
 // The attempt is nil if none brought a result; else it must be closed.
 func Open[T any](ctx context.Context, d *Dependency, work func(context.Context) (T, error), opts ...CallOption) (T, *Attempt, error) {
 	var zero T
-	if work == nil || !admissible(ctx, d) {
+	if work == nil || mistaken(ctx, d) || ctx.Err() != nil {
 		return zero, nil, inadmissible(ctx, d, work == nil)
 	}
 	of := d.partOf(attemptOf(ctx))
@@ -93,12 +93,12 @@ func Open[T any](ctx context.Context, d *Dependency, work func(context.Context) 
 	return serialOpen(ctx, d, of, opts, work)
 }
 
-// admissible reports whether a call is no mistake, and wanted. Nothing is touched yet.
-func admissible(ctx context.Context, d *Dependency) bool {
-	return d != nil && d.state != nil && ctx != nil && ctx.Err() == nil
+// mistaken reports whether a call is a mistake, whatever its work is.
+func mistaken(ctx context.Context, d *Dependency) bool {
+	return d == nil || d.state == nil || ctx == nil
 }
 
-// inadmissible is the error of a call that is not.
+// inadmissible is the error of a call that is a mistake, or whose context has ended. Nothing was touched.
 func inadmissible(ctx context.Context, d *Dependency, noWork bool) error {
 	switch {
 	case d == nil || d.state == nil:

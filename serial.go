@@ -26,7 +26,8 @@ func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 		if work == nil {
 			return s.hand()
 		}
-		if now = s.run(&s.runner, work); s.succeeded() {
+		now = s.run(&s.runner, work)
+		if s.means.Class == policy.ClassSuccess && !s.keep && s.part == nil && !s.at.is(noted) {
 			if s.at.end(); s.call.SucceedPlain(now, &s.step.Ticket, &s.means) {
 				s.finish()
 				s.answered = true
@@ -64,12 +65,6 @@ func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 			return s.answer()
 		}
 	}
-}
-
-// succeeded reports whether the attempt has succeeded, and neither its result nor a part of it has more to
-// say.
-func (s *sending[T]) succeeded() bool {
-	return s.means.Class == policy.ClassSuccess && !s.keep && s.part == nil && !s.at.is(noted)
 }
 
 // conclude settles the attempt that has run.
