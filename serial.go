@@ -28,7 +28,8 @@ func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 		}
 		now = s.run(&s.runner, work)
 		if s.means.Class == policy.ClassSuccess && !s.keep && s.part == nil && !s.at.is(noted) {
-			if s.at.end(); s.call.SucceedPlain(now, &s.step.Ticket, &s.means) {
+			s.at.end()
+			if s.call.SucceedPlain(now, &s.step.Ticket, &s.means) {
 				s.finish()
 				s.answered = true
 				return s.value, s.err
