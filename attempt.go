@@ -69,14 +69,14 @@ func (a *Attempt) drop() {
 //	defer a.Close(nil)
 //	err = a.Settle(work(a.Context()))
 func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, error) {
-	if err := admissible(ctx, d, false); err != nil {
-		return nil, err
+	if mistaken(ctx, d) || ctx.Err() != nil {
+		return nil, inadmissible(ctx, d, false)
 	}
 	g, ok := d.begun.Get().(*beginning)
 	if !ok {
 		g = new(beginning)
 	}
-	g.ctx, g.d, g.part, g.keep = ctx, d, d.partOf(ctx), true
+	g.ctx, g.d, g.part, g.keep = ctx, d, d.partOf(attemptOf(ctx)), true
 	if err := prepare[struct{}](&g.runner, opts); err != nil {
 		return nil, err
 	}

@@ -36,10 +36,10 @@ func Do[T any](ctx context.Context, d *Dependency, work func(context.Context) (T
 // call picks the driver. Had says that v is a result that work returned without an
 // error, also where the call failed because a classifier took it for a failure.
 func call[T any](ctx context.Context, d *Dependency, opts []CallOption, work func(context.Context) (T, error)) (v T, had bool, err error) {
-	if err := admissible(ctx, d, work == nil); err != nil {
-		return v, false, err
+	if work == nil || mistaken(ctx, d) || ctx.Err() != nil {
+		return v, false, inadmissible(ctx, d, work == nil)
 	}
-	of := d.partOf(ctx)
+	of := d.partOf(attemptOf(ctx))
 	if of == nil && d.hedges() {
 		v, had, _, err = race(ctx, d, opts, work, false)
 		return v, had, err
@@ -60,11 +60,11 @@ func (d *Dependency) hedges() bool { return d.state.Rules().Policy.Hedge.Max > 0
 // Run is [Do] for work without a result. It never hedges: its work leaves what it
 // found in variables outside, and two attempts at once would both write them.
 func (d *Dependency) Run(ctx context.Context, work func(context.Context) error, opts ...CallOption) error {
-	if err := admissible(ctx, d, work == nil); err != nil {
-		return err
+	if work == nil || mistaken(ctx, d) || ctx.Err() != nil {
+		return inadmissible(ctx, d, work == nil)
 	}
 	var s sending[struct{}]
-	s.ctx, s.d, s.part = ctx, d, d.partOf(ctx)
+	s.ctx, s.d, s.part = ctx, d, d.partOf(attemptOf(ctx))
 	if err := prepare[struct{}](&s.runner, opts); err != nil {
 		return err
 	}
@@ -82,10 +82,10 @@ func (d *Dependency) Run(ctx context.Context, work func(context.Context) error, 
 // The attempt is nil if none brought a result; else it must be closed.
 func Open[T any](ctx context.Context, d *Dependency, work func(context.Context) (T, error), opts ...CallOption) (T, *Attempt, error) {
 	var zero T
-	if err := admissible(ctx, d, work == nil); err != nil {
-		return zero, nil, err
+	if work == nil || mistaken(ctx, d) || ctx.Err() != nil {
+		return zero, nil, inadmissible(ctx, d, work == nil)
 	}
-	of := d.partOf(ctx)
+	of := d.partOf(attemptOf(ctx))
 	if of == nil && d.hedges() {
 		v, _, a, err := race(ctx, d, opts, work, true)
 		return v, a, err
@@ -93,8 +93,13 @@ func Open[T any](ctx context.Context, d *Dependency, work func(context.Context) 
 	return serialOpen(ctx, d, of, opts, work)
 }
 
-// admissible refuses calls that are mistakes, and touches nothing.
-func admissible(ctx context.Context, d *Dependency, noWork bool) error {
+// mistaken reports whether a call is a mistake, whatever its work is.
+func mistaken(ctx context.Context, d *Dependency) bool {
+	return d == nil || d.state == nil || ctx == nil
+}
+
+// inadmissible is the error of a call that is a mistake, or whose context has ended. Nothing was touched.
+func inadmissible(ctx context.Context, d *Dependency, noWork bool) error {
 	switch {
 	case d == nil || d.state == nil:
 		return &Error{Dependency: "gabion", Reason: policy.Invalid, Err: errNoDependency}
@@ -103,10 +108,7 @@ func admissible(ctx context.Context, d *Dependency, noWork bool) error {
 	case noWork:
 		return &Error{Dependency: d.name, Reason: policy.Invalid, Err: errNoWork}
 	}
-	if err := ctx.Err(); err != nil {
-		return &Error{Dependency: d.name, Reason: contextReason(err), Err: context.Cause(ctx)}
-	}
-	return nil
+	return &Error{Dependency: d.name, Reason: contextReason(ctx.Err()), Err: context.Cause(ctx)}
 }
 
 var (

@@ -53,8 +53,8 @@ func Unavailable() (reasons []Reason) {
 // that an earlier run may have sent ([KeyFor] says so) belongs into Do.
 func DoOr[T any](ctx context.Context, d *Dependency, work func(context.Context) (T, error), f Fallback[T], opts ...CallOption) (T, error) {
 	var zero T
-	if err := admissible(ctx, d, work == nil); err != nil {
-		return zero, err
+	if work == nil || mistaken(ctx, d) || ctx.Err() != nil {
+		return zero, inadmissible(ctx, d, work == nil)
 	}
 	if err := f.problem(); err != nil {
 		return zero, &Error{Dependency: d.name, Reason: policy.Invalid, Err: err}

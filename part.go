@@ -1,7 +1,6 @@
 package gabion
 
 import (
-	"context"
 	"sync"
 
 	"github.com/gabion-go/gabion/internal/adapter"
@@ -17,23 +16,25 @@ type part struct {
 	means *policy.Outcome // what it came to, once that is known
 }
 
-// around returns the attempt of d that a call with ctx is part of, or nil. It is one that
-// is still out, or whose result is still open, also if an attempt of another dependency
-// lies between.
-func (d *Dependency) around(ctx context.Context) *attemptContext {
-	at := attemptOf(ctx)
+// around returns the attempt of d that a call is part of whose context belongs to the attempt at, or
+// nil. It is one that is still out, or whose result is still open, also if an attempt of another
+// dependency lies between.
+func (d *Dependency) around(at *attemptContext) *attemptContext {
 	for at != nil && (at.d != d || at.is(ended|struck)) {
 		at = attemptOf(at.Context)
 	}
 	return at
 }
 
-// partOf is what a call with ctx is part of, or nil.
-func (d *Dependency) partOf(ctx context.Context) *part {
-	if at := d.around(ctx); at != nil {
-		return &part{of: at}
+// partOf is what such a call is part of, or nil.
+func (d *Dependency) partOf(at *attemptContext) *part {
+	if at == nil { // nearly always
+		return nil
 	}
-	return nil
+	if at = d.around(at); at == nil {
+		return nil
+	}
+	return &part{of: at}
 }
 
 // bare is the machine's state of calls that are parts: the policy's timeouts, and no layer

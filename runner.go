@@ -63,11 +63,10 @@ func (r *runner) read(opts []CallOption) error {
 	if deadline, ok := r.ctx.Deadline(); ok {
 		r.o.Deadline = nonzero(d.instant(deadline))
 	}
-	if r.part == nil && r.o.key == "" && d.state.Rules().Policy.Key == policy.KeyDeclared { // none, and none is needed
-		return nil
-	}
-	if err := r.settleKey(); err != nil {
-		return d.turnAway(r.ctx, &r.o, err)
+	if r.part != nil || r.o.key != "" || d.state.Rules().Policy.Key != policy.KeyDeclared { // there is one, or one is needed
+		if err := r.settleKey(); err != nil {
+			return d.turnAway(r.ctx, &r.o, err)
+		}
 	}
 	return nil
 }
@@ -184,17 +183,21 @@ func (r *runner) context(parent context.Context, t *machine.Ticket) (*attemptCon
 		a, seen = &k.attemptContext, k
 	}
 	a.Context, a.d, a.deadline, a.number = parent, r.d, t.Deadline, t.Attempt
+	a.cause = t.Cause()
+	if r.keep || r.part != nil {
+		r.mark(a)
+	}
+	return a, seen
+}
+
+// mark says of an attempt's context that a watch keeps its time, or that its call is a part.
+func (r *runner) mark(a *attemptContext) {
 	if r.keep {
 		a.marks.Store(watched)
 	}
 	if r.part != nil {
 		a.marks.Or(partial)
 	}
-	a.cause = policy.AttemptTimeout
-	if t.Final() {
-		a.cause = policy.CallTimeout
-	}
-	return a, seen
 }
 
 // report tells the machine what an attempt came to, and the attempt around it if the call is

@@ -26,8 +26,14 @@ func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 		if work == nil {
 			return s.hand()
 		}
-		if now = s.run(&s.runner, work); s.succeeded(now) {
-			return s.value, s.err
+		now = s.run(&s.runner, work)
+		if s.means.Class == policy.ClassSuccess && !s.keep && s.part == nil && !s.at.is(noted) {
+			s.at.end()
+			if s.call.SucceedPlain(now, &s.step.Ticket, &s.means) {
+				s.finish()
+				s.answered = true
+				return s.value, s.err
+			}
 		}
 		if s.conclude(now); s.call.Over() {
 			return s.answer()
@@ -60,21 +66,6 @@ func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 			return s.answer()
 		}
 	}
-}
-
-// succeeded ends a plain call whose attempt has succeeded. It reports false, and has decided
-// nothing, if there is more to decide.
-func (s *sending[T]) succeeded(now clock.Instant) bool {
-	if s.means.Class != policy.ClassSuccess || s.keep || s.part != nil || s.at.is(noted) {
-		return false
-	}
-	s.at.end()
-	if !s.call.SucceedPlain(now, &s.step.Ticket, &s.means) {
-		return false
-	}
-	s.finish()
-	s.answered = true
-	return true
 }
 
 // conclude settles the attempt that has run.

@@ -39,6 +39,7 @@ var cases = []kase{
 	{"do-defaults", "Do, the zero policy", func() func() { return do(policy.Policy{}, quick) }},
 	{"do-options", "Do with an operation, a classifier and declared safe", startOptions},
 	{"do-done", "Do, work asks for Done", func() func() { return do(whole(), listens) }},
+	{"bare-done", "context.WithTimeout and Done, without gabion", startBare},
 	{"do-two", "Do, two failures without a wait and then a success", startTwo},
 	{"do-refused", "Do, refused by an open breaker", startRefused},
 	{"do-hedged", "Do, a hedge is armed and the first attempt wins", startHedged},
@@ -104,6 +105,16 @@ func must(right bool, err error) {
 func startOptions() func() {
 	succeeds := gabion.ClassifyWith(func(int, error) policy.Outcome { return policy.Outcome{Class: policy.ClassSuccess} })
 	return do(whole(), quick, gabion.WithOperation("read"), gabion.WithIdempotent(), succeeds)
+}
+
+func startBare() func() {
+	ctx := context.Background()
+	return func() {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		v, err := listens(ctx)
+		cancel()
+		must(v == 7, err)
+	}
 }
 
 func startTwo() func() {

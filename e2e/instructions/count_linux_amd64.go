@@ -53,7 +53,7 @@ func count(name string) (c cost, err error) {
 		return c, err
 	}
 	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
-	p := &process{id: cmd.Process.Pid, known: map[uint64]instruction{}, where: map[uint64]int{}}
+	p := &process{id: cmd.Process.Pid, known: map[uint64]instruction{}, where: map[uint64]cost{}}
 	c, err = p.count()
 	c.where = p.where
 	late.Stop()
@@ -72,7 +72,7 @@ type process struct {
 	now    time.Time     // what it says
 	booted time.Duration // where the monotonic clock begins, in Unix time
 	known  map[uint64]instruction
-	where  map[uint64]int // how often each instruction was executed in the last call
+	where  map[uint64]cost // what each instruction has cost in the last call, by its address
 
 	stopped []int // its other threads
 }
@@ -147,11 +147,11 @@ func (p *process) toBreakpoint() (c cost, err error) {
 			return c, err
 		}
 		if at != before || !i.repeats {
-			c.instructions++
-			p.where[at]++
+			one := cost{instructions: 1}
 			if i.locks {
-				c.locked++
+				one.locked = 1
 			}
+			c, p.where[at] = c.plus(one), p.where[at].plus(one)
 		}
 		before = at
 		if err := ptrace(syscall.PTRACE_SINGLESTEP, p.id, uintptr(sig)); err != nil {

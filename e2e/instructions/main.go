@@ -4,7 +4,7 @@
 //
 //	go run ./instructions          # as make instructions does
 //	go run ./instructions -write   # writes table.txt
-//	go run ./instructions -of do   # says in which functions the instructions of one call are
+//	go run ./instructions -of do   # says in which functions the instructions of one call are, and those that lock
 //
 // Counted is what the thread of the caller executes, the Go runtime included. Not counted are the
 // kernel, the kernel's code in the process that reads the clock, and other threads. The clock stands still

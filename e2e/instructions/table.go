@@ -17,25 +17,31 @@ type cost struct {
 	instructions int
 	locked       int // of them, those that lock a cache line
 
-	where map[uint64]int // how often which instruction was executed; of a measured call only
+	where map[uint64]cost // the same for each instruction, by its address; of a measured call only
+}
+
+func (c cost) plus(d cost) cost {
+	return cost{instructions: c.instructions + d.instructions, locked: c.locked + d.locked}
 }
 
 func (c cost) same(d cost) bool { return c.instructions == d.instructions && c.locked == d.locked }
 
-// functions says in which functions the instructions of a call were, most first.
+// functions says in which functions the instructions of a call were, and those that lock, most first.
 func (c cost) functions() string {
-	in := map[string]int{}
+	in := map[string]cost{}
 	for at, n := range c.where {
 		name := "?"
 		if f := runtime.FuncForPC(uintptr(at)); f != nil { // the child is the same program
 			name = f.Name()
 		}
-		in[name] += n
+		in[name] = in[name].plus(n)
 	}
-	names := slices.SortedFunc(maps.Keys(in), func(a, b string) int { return cmp.Or(in[b]-in[a], strings.Compare(a, b)) })
+	names := slices.SortedFunc(maps.Keys(in), func(a, b string) int {
+		return cmp.Or(in[b].instructions-in[a].instructions, strings.Compare(a, b))
+	})
 	var b strings.Builder
 	for _, name := range names {
-		fmt.Fprintf(&b, "%6d  %s\n", in[name], name)
+		fmt.Fprintf(&b, "%6d %4d  %s\n", in[name].instructions, in[name].locked, name)
 	}
 	return b.String()
 }

@@ -238,12 +238,14 @@ func (b *Breaker) Settle(now clock.Instant, shard uint32, p Permit, v Result, af
 // counts.
 func (b *Breaker) Succeed(now clock.Instant, shard uint32, p *Permit) {
 	r := b.rules.Load()
-	plain := p.serial == 0 && !r.byCount() && !r.ageing() && !r.slow(now.Sub(p.start)) && b.run.Load() == 0
+	plain := p.serial == 0 && r.onlyCounts(now, p) && b.run.Load() == 0
 	if !plain || stateOf(p.word) != Closed || b.word.Load() != p.word {
 		b.Settle(now, shard, *p, Good, 0)
 		return
 	}
-	b.add(now, shard, false, false)
+	if b.win.AddGood(now, shard) {
+		b.win.Grow(1 << b.spread)
+	}
 	if b.reached.Load() != b.win.Turn() {
 		b.look(now, p.word, r, 0)
 	}

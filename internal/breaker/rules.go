@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/window"
 )
 
@@ -85,6 +86,11 @@ type Rules struct {
 }
 
 func (r *Rules) slow(took time.Duration) bool { return r.SlowCall > 0 && took > r.SlowCall }
+
+// onlyCounts reports whether a success that ends now is no more than one in a window of time.
+func (r *Rules) onlyCounts(now clock.Instant, p *Permit) bool {
+	return !r.byCount() && (r.SlowCall <= 0 || !r.InFlight && now.Sub(p.start) <= r.SlowCall)
+}
 
 // home is where a state that was set by hand until a time ends.
 func (r *Rules) home() State {

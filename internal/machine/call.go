@@ -47,9 +47,13 @@ type Ticket struct {
 	watched  bool // attempts were cut off lately
 }
 
-// Final reports whether the attempt ends with the call rather than with a timeout
-// of its own.
-func (t *Ticket) Final() bool { return t.last }
+// Cause is whose deadline the attempt has: its own, or that of the call.
+func (t *Ticket) Cause() policy.Reason {
+	if t.last {
+		return policy.CallTimeout
+	}
+	return policy.AttemptTimeout
+}
 
 // endBy sets when the attempt must have ended: after its own limit, or with the call.
 func (t *Ticket) endBy(limit time.Duration, deadline clock.Instant) {

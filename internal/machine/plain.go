@@ -59,7 +59,13 @@ func (c *Call) SucceedPlain(now clock.Instant, t *Ticket, o *policy.Outcome) (do
 	if t.held.permit.Held() {
 		c.part.breaker.Load().Succeed(now, c.shard, &t.held.permit)
 	}
-	earned, first := c.earn(now, t)
+	var earned uint64
+	var first bool
+	if c.rules.earns {
+		if earned, first = c.state.earned.Earn(now, c.shard, &c.rules.earned); t.lone {
+			c.forgo(now, t)
+		}
+	}
 	if p := c.part.pacer.Load(); p != nil {
 		p.accept(now, now.Sub(t.Sent))
 	}

@@ -140,10 +140,18 @@ func (c *Call) earn(now clock.Instant, t *Ticket) (n uint64, first bool) {
 		return 0, false
 	}
 	n, first = c.state.earned.Earn(now, c.shard, &c.rules.earned)
-	if (t.lone || t.longer) && now.Sub(t.Sent) > c.rules.Policy.Timeout.Attempt { // so late that one more attempt would have made it later
-		c.state.earned.Forgo(now, &c.rules.earned)
+	if t.lone || t.longer {
+		c.forgo(now, t)
 	}
 	return n, first
+}
+
+// forgo gives back what a success has earned that came so late that one more attempt would have made
+// it later.
+func (c *Call) forgo(now clock.Instant, t *Ticket) {
+	if now.Sub(t.Sent) > c.rules.Policy.Timeout.Attempt {
+		c.state.earned.Forgo(now, &c.rules.earned)
+	}
 }
 
 // layerTimeout turns a failure at or after the attempt's deadline into a timeout, unless
@@ -162,10 +170,7 @@ func layerTimeout(now clock.Instant, t *Ticket, o *policy.Outcome) policy.Reason
 	if !o.NeverSent {
 		o.Effect = policy.UnknownEffect
 	}
-	if t.last {
-		return policy.CallTimeout
-	}
-	return policy.AttemptTimeout
+	return t.Cause()
 }
 
 func (c *Call) partitionName() string {

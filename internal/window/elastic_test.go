@@ -58,7 +58,11 @@ func elasticDuel(t *testing.T, script []byte) {
 		default:
 			before := w.Turn()
 			for range 1 + arg&3 {
-				w.Add(now, uint32(arg), failed, slow)
+				if failed || slow || arg>>6&1 == 1 {
+					w.Add(now, uint32(arg), failed, slow)
+				} else {
+					w.AddGood(now, uint32(arg))
+				}
 				still.Add(now, uint32(arg), failed, slow)
 				m.add(idx, 1, one(failed), one(slow))
 			}
@@ -85,6 +89,18 @@ func TestElasticAgreesWithNaive(t *testing.T) {
 		}
 		script[0] %= 100 // of as many verbs
 		elasticDuel(t, script)
+	}
+}
+
+// A bucket that is full ignores what comes, however it is added, and keeps its failures.
+func TestAFullBucketTakesNoMoreGoodCalls(t *testing.T) {
+	w := MakeElastic(10*time.Second, 10)
+	w.win.Add(0, counterMax-1, 3, 0)
+	for range 3 {
+		w.AddGood(0, 0)
+	}
+	if got, want := w.Sum(0), (Counts{counterMax, 3, 0}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

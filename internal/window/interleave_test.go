@@ -29,7 +29,11 @@ func newScene() *scene {
 func (s *scene) add(now clock.Instant, shard uint32, failed bool) {
 	s.begun.Calls++
 	s.begun.Failures += int64(one(failed))
-	s.Add(now, shard, failed, failed)
+	if failed {
+		s.Add(now, shard, true, true)
+	} else {
+		s.AddGood(now, shard)
+	}
 	s.ended.Calls++
 	s.ended.Failures += int64(one(failed))
 	if now >= 10 {
@@ -91,6 +95,9 @@ func TestInterleaved(t *testing.T) {
 	}{
 		{"two that add to one word", nil, []verbs{{fail(0, 0), sum(0)}, {fail(0, 1), sum(0)}}},
 		{"one that adds, and a turn", nil, []verbs{{fail(0, 0), sum(10)}, {fail(10, 1), sum(10)}}},
+		{"good calls, and a turn", nil, []verbs{{add(0, 0), sum(10)}, {add(10, 1), sum(10)}}},
+		{"good calls, and growth with a turn", verbs{add(0, 0)}, []verbs{{add(0, 0), sum(10)}, {grow, add(10, 1), sum(10)}}},
+		{"good calls in one word", nil, []verbs{{add(0, 0), sum(0)}, {add(0, 1), fail(0, 1), sum(0)}}},
 		{"one that adds, and growth", nil, []verbs{{fail(0, 0), sum(0)}, {grow, fail(0, 1), sum(0)}}},
 		{"one that adds, and growth with a turn", verbs{add(0, 0)}, []verbs{{fail(0, 0), sum(10)}, {grow, fail(10, 1), sum(10)}}},
 		{"one that turns, and growth", verbs{add(0, 0)}, []verbs{{fail(10, 0), sum(10)}, {grow, fail(0, 1), sum(0)}}},

@@ -153,14 +153,24 @@ func TestLateAdderFindsItsBucketGone(t *testing.T) {
 
 // An Add that finds a turn half done, cells first, waits for the rest of it.
 func TestAddWaitsForATurn(t *testing.T) {
-	w := Make(10*time.Second, 10)
+	waitsForATurn(t, func(e *Elastic) { e.win.Add(1, 1, 0, 0) })
+	waitsForATurn(t, func(e *Elastic) { e.AddGood(1, 0) })
+}
+
+func waitsForATurn(t *testing.T, add func(*Elastic)) {
+	t.Helper()
+	e := MakeElastic(10*time.Second, 10)
+	w := &e.win
 	w.Add(0, 1, 0, 0)
 	before := w.cur.Load()
 	w.mu.Lock()
 	w.move(10*second, 10)
 	turned, end := w.cur.Swap(before), w.end.Swap(int64(second)) // as an adder on another processor still sees them
 	added := make(chan bool)
-	go func() { added <- w.Add(1, 1, 0, 0) }()
+	go func() {
+		add(&e)
+		close(added)
+	}()
 	recycled := w.cells[place(before).cell()].Load()
 	for range 10_000 {
 		yield()
