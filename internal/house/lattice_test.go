@@ -120,6 +120,7 @@ var plan = map[string]room{
 	"internal/testproxy":   {floor: basement},
 	"internal/testrace":    {floor: basement},
 	"internal/testservers": {floor: basement},
+	"internal/testsplit":   {floor: basement, also: []string{"idempotency", "internal/testproxy"}}, // the network between a handler and its database breaks
 	"internal/suggest":     {floor: basement},
 	"internal/finding":     {floor: basement},
 	"internal/grpcconfig":  {floor: second, also: []string{"internal/finding", "internal/suggest"}},                                                                                   // says where a mistake is, and what was meant
