@@ -7,8 +7,8 @@ import (
 
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
-	"github.com/gabion-go/gabion/internal/testsplit"
 	"github.com/gabion-go/gabion/internal/testservers"
+	"github.com/gabion-go/gabion/internal/testsplit"
 )
 
 // H: the network between service and database fails.

@@ -16,7 +16,7 @@ func (s *Store) Now(ctx context.Context) (now idempotency.Moment, err error) {
 // List implements [idempotency.Store]. The order is that of the IDs.
 func (s *Store) List(ctx context.Context, cursor string, limit int) (entries []idempotency.Entry, next string, err error) {
 	entries, next, err = sqltable.List(cursor, limit, func(after []byte, limit int) ([]idempotency.Entry, error) {
-		rows, err := s.db.QueryContext(ctx, s.sql.selectPage, after, limit)
+		rows, err := s.db.QueryContext(ctx, s.sql.selectPage, after, limit) //nolint:rowserrcheck // Entries does
 		if err != nil {
 			return nil, err
 		}

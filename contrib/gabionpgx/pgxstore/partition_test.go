@@ -11,9 +11,9 @@ import (
 
 	"github.com/gabion-go/gabion/gabiontest"
 	"github.com/gabion-go/gabion/idempotency"
-	"github.com/gabion-go/gabion/internal/testsplit"
 	"github.com/gabion-go/gabion/internal/testproxy"
 	"github.com/gabion-go/gabion/internal/testservers"
+	"github.com/gabion-go/gabion/internal/testsplit"
 )
 
 // through returns a pool whose connections go through a proxy of their own.
