@@ -98,7 +98,7 @@ type TxStore interface {
 	Store
 
 	// Tx claims the key inside a transaction and runs the work with a context from
-	// which it gets the transaction. DecisionRun means that it ran. After
+	// which it gets the transaction. A claim without a Retention is an error. DecisionRun means that it ran. After
 	// OutcomeSucceeded it commits the effects with the result. After OutcomeRejected it
 	// rolls the effects back and keeps the result. After any other outcome, an error or
 	// a panic it rolls everything back, and the next request runs; after OutcomeAbandoned,

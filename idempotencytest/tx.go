@@ -45,6 +45,7 @@ var txCases = []struct {
 	{"work that is left has no effect, then or later", abandons},
 	{"48 nothing is seen before COMMIT", heldBack},
 	{"3 concurrent duplicates have one effect", duplicates},
+	{"a claim without a retention is refused", forgotten},
 	{"only a verified body has an effect", largeBodies},
 	{"concurrent duplicates with large bodies have one effect", largeDuplicates},
 }
@@ -266,4 +267,17 @@ func duplicates(b *txBench) {
 	}
 	all.Wait()
 	b.want(1, 1)
+}
+
+// forgotten claims a key whose record would expire as it is written, so that the work would run at each call.
+func forgotten(b *txBench) {
+	claim := idempotency.Claim{ID: idempotency.IDOf(fmt.Sprint("forgotten", time.Now().UnixNano()), "1"), Guarantee: idempotency.GuaranteeTx}
+	a, err := b.effects.Store.Tx(context.Background(), claim, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
+		b.runs.Add(1)
+		return idempotency.Result{}, idempotency.OutcomeSucceeded, b.effects.Add(ctx)
+	})
+	if err == nil {
+		b.Errorf("%v, and no error", a.Decision)
+	}
+	b.want(0, 0)
 }

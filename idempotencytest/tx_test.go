@@ -34,6 +34,7 @@ const (
 	autocommits      // effects are no part of the transaction
 	postpones        // it says that it has committed, and then does
 	interleaves      // transactions do not see each other's records
+	forgets          // it keeps a record that is over as it is written
 )
 
 // inTx is the key of the number of effects of a transaction.
@@ -45,6 +46,9 @@ func newLedger(f flaw) Effects {
 }
 
 func (l *ledger) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Work) (idempotency.Answer, error) {
+	if c.Retention <= 0 && l.flaw != forgets {
+		return idempotency.Answer{}, errors.New("no retention")
+	}
 	if l.flaw != interleaves {
 		l.one.Lock()
 		defer l.one.Unlock()
@@ -148,6 +152,7 @@ func TestFlawedTransactionsAreFound(t *testing.T) {
 		"26 a panic rolls back":                                   {autocommits},
 		"48 nothing is seen before COMMIT":                        {postpones},
 		"3 concurrent duplicates have one effect":                 {losesRecord, interleaves},
+		"a claim without a retention is refused":                  {forgets},
 		"only a verified body has an effect":                      {keepsAll, keepsEffect, losesRecord, autocommits},
 		"concurrent duplicates with large bodies have one effect": {losesRecord, interleaves},
 	}

@@ -35,7 +35,6 @@ func TestTx(t *testing.T) {
 			{"a duplicate learns at once", duplicate},
 			{"a transaction of one's own", ownTransaction},
 			{"connections are given back as they were", asTheyWere},
-			{"a claim without a retention is refused", noRetention},
 		} {
 			t.Run(level+": "+c.name, func(t *testing.T) { c.run(newShop(t, dsn)) })
 		}
@@ -395,14 +394,5 @@ func asTheyWere(s *shop) {
 		if err := s.db.QueryRowContext(s.Context(), "SELECT @@autocommit, @@innodb_lock_wait_timeout").Scan(&on, &now); err != nil || on != 1 || now != wait {
 			s.Errorf("%s: autocommit %d, wait %d s, %v", name, on, now, err)
 		}
-	}
-}
-
-// A record that expires as it is written would let the work run at each call.
-func noRetention(s *shop) {
-	c := claim("k")
-	c.Retention = 0
-	if a, err := s.store.Do(s.Context(), c, nil); err == nil {
-		s.Errorf("%v", a.Decision)
 	}
 }

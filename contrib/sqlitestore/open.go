@@ -4,12 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"net/url"
-	"os"
 
 	"modernc.org/sqlite" // also the driver "sqlite"
 
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
+	"github.com/gabion-go/gabion/internal/sqlkit"
 )
 
 // pragmas make a commit survive a power cut (WAL with synchronous=FULL), let
@@ -17,32 +16,18 @@ import (
 // other for up to five seconds instead of failing.
 const pragmas = "_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)"
 
-// fileMode is a new file's: responses are in it. SQLite gives its -wal and -shm files the
-// database's permissions.
-const fileMode = 0o600
-
-// create makes the file if it is missing: SQLite would make it readable to all.
-func create(file string) error {
-	if file == ":memory:" || file == "" {
-		return nil
-	}
-	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, fileMode)
-	if err != nil {
-		return err
-	}
-	return f.Close()
-}
-
 // Open opens the database file, creating it (with permissions 0600) and the table of
 // records if they are missing. The permissions of a file that is there stay as they are.
 // The program's own tables may be in the same file: effects in them commit
 // together with their record. The caller closes the database. SQLite has one writer at
 // a time: a transaction of work keeps all other claims of the file waiting.
 func Open(ctx context.Context, file, table string) (*sql.DB, *sqlstore.Store, error) {
-	if err := create(file); err != nil {
-		return nil, nil, fmt.Errorf("sqlitestore: %w", err)
+	if file != ":memory:" && file != "" {
+		if err := sqlkit.CreateFile(file); err != nil {
+			return nil, nil, fmt.Errorf("sqlitestore: %w", err)
+		}
 	}
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath()+"?"+pragmas)
+	db, err := sql.Open("sqlite", sqlkit.FileName(file, pragmas))
 	if err != nil {
 		return nil, nil, fmt.Errorf("sqlitestore: open %s: %w", file, err)
 	}

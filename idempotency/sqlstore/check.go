@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/internal/sqltable"
@@ -41,16 +42,7 @@ func (s *Store) Check(ctx context.Context) error {
 }
 
 func checkPostgres(ctx context.Context, conn *sql.Conn, table string) ([]string, error) {
-	fill, err := sqltable.Fill(table)
-	if err != nil {
-		return nil, err
-	}
-	var commit, fsync, pages string
-	var kind *string
-	if err := conn.QueryRowContext(ctx, fill(sqltable.PostgresSettings)).Scan(&commit, &fsync, &pages, &kind); err != nil {
-		return nil, err
-	}
-	return sqltable.Flaws(table, commit, fsync, pages, kind)
+	return sqltable.Flaws(table, conn.QueryRowContext(ctx, strings.ReplaceAll(sqltable.PostgresSettings, "{table}", table)))
 }
 
 // Values of PRAGMA synchronous.

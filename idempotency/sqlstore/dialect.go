@@ -4,24 +4,20 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
-	"strconv"
-	"strings"
+	"fmt"
 
+	"github.com/gabion-go/gabion/internal/sqlkit"
 	"github.com/gabion-go/gabion/internal/sqltable"
 )
 
 // A Dialect is what databases disagree about. Use [Postgres], [SQLite] or [MySQL].
 type Dialect struct {
-	name   string
+	kit    sqlkit.Dialect
 	hash   string // the type of up to 32 bytes
-	blob   string // the type of many bytes
-	now    string // the clock: nanoseconds since 1970
 	begun  string // by which a transaction is known again: when it began; empty if by a savepoint
 	lock   string // first statement of a transaction; ? is the key, where there is one
 	tryKey bool   // lock returns whether it got the key; otherwise it waits for the database
 	mysql  bool   // statements and errors are MySQL's; lock makes the key's row, which a rollback takes away
-	dollar bool   // placeholders are $1, $2, …
 	group  bool   // one writer at a time, and a commit costs a sync: changes share them
 	check  func(context.Context, *sql.Conn, string) (flaws []string, err error)
 	guard  func(conn any, refuse func() bool) error
@@ -32,8 +28,7 @@ var (
 	// Transactions take an advisory lock that ends with them, which is safe behind a
 	// pooler and costs a needless 409 if two keys' hashes collide.
 	Postgres = Dialect{
-		name: "postgres", hash: "bytea", blob: "bytea", dollar: true, tryKey: true,
-		now:   sqltable.PostgresNow,
+		kit: sqlkit.Postgres, hash: "bytea", tryKey: true,
 		begun: "(extract(epoch from now()) * 1000000)::bigint",
 		lock:  "SELECT pg_try_advisory_xact_lock(?), {begun}", check: checkPostgres,
 	}
@@ -44,8 +39,7 @@ var (
 	// share a transaction, and its sync. For work in transactions it needs
 	// [Dialect.WithGuard], which contrib/sqlitestore has.
 	SQLite = Dialect{
-		name: "sqlite", hash: "blob", blob: "blob", group: true, check: checkSQLite,
-		now:  "(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000000)",
+		kit: sqlkit.SQLite, hash: "blob", group: true, check: checkSQLite,
 		lock: "UPDATE {table} SET rev = rev WHERE id = x''",
 	}
 )
@@ -91,12 +85,7 @@ func (s *statements) all() []*string {
 	}
 }
 
-var errNoDialect = errors.New("sqlstore: the dialect is missing")
-
 func (d Dialect) statements(table string) (statements, error) {
-	if d.name == "" {
-		return statements{}, errNoDialect
-	}
 	texts := statements{
 		sqltable.Schema, sqltable.Index, insertNew, selectOne, selectOne, selectNow, selectTx, insertOne,
 		updateOne, deleteOne, selectDue, d.lock, selectPage,
@@ -104,27 +93,12 @@ func (d Dialect) statements(table string) (statements, error) {
 	if d.mysql {
 		texts.asMySQL()
 	}
-	fill, err := sqltable.Fill(table, "{more}", "", "{options}", "", "{hash}", d.hash, "{blob}", d.blob, "{now}", d.now, "{begun}", cmp.Or(d.begun, "0"))
+	fill, err := sqltable.Filler(d.kit, table, "{more}", "", "{options}", "", "{hash}", d.hash, "{begun}", cmp.Or(d.begun, "0"))
 	if err != nil {
-		return statements{}, wrap("table", err)
+		return statements{}, fmt.Errorf("sqlstore: %w", err)
 	}
 	for _, text := range texts.all() {
-		*text = d.bind(fill(*text))
+		*text = d.kit.Bind(fill(*text))
 	}
 	return texts, nil
-}
-
-// bind numbers the placeholders. Every question mark in a statement is one.
-func (d Dialect) bind(text string) string {
-	if !d.dollar {
-		return text
-	}
-	var b strings.Builder
-	for n, part := range strings.Split(text, "?") {
-		if n > 0 {
-			b.WriteString("$" + strconv.Itoa(n))
-		}
-		b.WriteString(part)
-	}
-	return b.String()
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/sqlkit"
 	"github.com/gabion-go/gabion/internal/sqltable"
 	"github.com/gabion-go/gabion/internal/sqltx"
 )
@@ -22,10 +23,7 @@ import (
 // the key fails at once with "in progress"; with MySQL, whose locks can't be asked for that,
 // after a second, or in a transaction of one's own after innodb_lock_wait_timeout.
 var MySQL = Dialect{
-	name: "mysql", mysql: true, hash: "varbinary(32)", blob: "longblob", check: checkMySQL,
-	// UTC_TIMESTAMP does not depend on the session's time zone: where clocks are put back in
-	// autumn, UNIX_TIMESTAMP(NOW()) repeats an hour.
-	now: "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) * 1000)",
+	kit: sqlkit.MySQL, mysql: true, hash: "varbinary(32)", check: checkMySQL,
 	// The row stands for no record: it expired long ago. MariaDB reads the comment, MySQL does not.
 	lock: `/*M!100301 SET STATEMENT innodb_lock_wait_timeout = 0 FOR */ INSERT INTO {table} (id, {columns})
 		VALUES (?, 1, 1, 2, 2, 0, 0, '', '', 0, 0, 0, 1, 0, 1, NULL) ON DUPLICATE KEY UPDATE rev = rev`,
@@ -34,7 +32,7 @@ var MySQL = Dialect{
 // asMySQL writes what MySQL says otherwise. The value that a statement gives to
 // LAST_INSERT_ID comes with its answer.
 func (s *statements) asMySQL() {
-	s.schema = strings.NewReplacer("{more}", ",\n\tKEY {index} (due)", "{options}", " ENGINE=InnoDB").Replace(s.schema)
+	s.schema = strings.NewReplacer("{more}", ",\n\tKEY {index}_due (due)", "{options}", " ENGINE=InnoDB").Replace(s.schema)
 	s.index = ""
 	s.insertNew = `INSERT IGNORE INTO {table} (id, {columns})
 		SELECT ?, 1, ?, 1, ?, n DIV 1000, 1, ?, ?, n + ?, LAST_INSERT_ID(n), 0, 0, ?, n + ?, NULL FROM (SELECT {now} AS n) AS clock`

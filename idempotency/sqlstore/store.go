@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/internal/sqlgroup"
+	"github.com/gabion-go/gabion/internal/sqlkit"
 	"github.com/gabion-go/gabion/internal/sqltable"
 	"github.com/gabion-go/gabion/internal/sqltx"
 )
@@ -45,20 +45,8 @@ func New(db *sql.DB, d Dialect, table string) (*Store, error) {
 // Migrate creates table and index if they are missing, and then is [Store.Check].
 // It refuses a server that is too old.
 func (s *Store) Migrate(ctx context.Context) error {
-	if err := sqltable.CheckDB(ctx, s.dialect.name, s.db); err != nil {
-		return fmt.Errorf("sqlstore: migrate: %w", err)
-	}
-	for _, text := range []string{s.sql.schema, s.sql.index} {
-		if text == "" {
-			continue // MySQL makes both in one
-		}
-		_, err := s.db.ExecContext(ctx, text)
-		for try := 1; sqltable.Raced(err) && try < sqltable.MigrateTries; try++ {
-			_, err = s.db.ExecContext(ctx, text)
-		}
-		if err != nil {
-			return fmt.Errorf("sqlstore: migrate: %w", err)
-		}
+	if err := s.dialect.kit.Create(ctx, sqlkit.DB{DB: s.db}, s.sql.schema, s.sql.index); err != nil {
+		return wrap("migrate", err)
 	}
 	return s.Check(ctx)
 }
@@ -75,12 +63,10 @@ func (s *Store) change(ctx context.Context, do func(context.Context, queryer) er
 	return sqltx.UntilNoConflict(func() error { return do(ctx, s.db) })
 }
 
-// A row is a record as it was read: rev is zero if the row is missing.
-type row struct {
-	rev    int64
-	now    idempotency.Moment
-	record idempotency.Record
-}
+type row = sqltable.Row
+
+// number is a column that is never NULL.
+func number(n int64) int64 { return n }
 
 // casTries bounds how often a record is read anew because it changed before the write. Each time
 // another writer got ahead, so contention passes.
@@ -110,7 +96,7 @@ func (s *Store) begin(ctx context.Context, q queryer, c idempotency.Claim) (idem
 		if err != nil {
 			return idempotency.Answer{}, err
 		}
-		a, changed := old.record.Begin(c, old.now)
+		a, changed := old.Record.Begin(c, old.Now)
 		if !changed {
 			return a, nil
 		}
@@ -153,7 +139,7 @@ func (s *Store) apply(ctx context.Context, q queryer, ref idempotency.Ref, c ide
 		if err != nil {
 			return err
 		}
-		next, changed, err := old.record.Apply(ref, c, old.now)
+		next, changed, err := old.Record.Apply(ref, c, old.Now)
 		if err != nil || !changed {
 			return err
 		}
@@ -171,7 +157,7 @@ func (s *Store) Get(ctx context.Context, id idempotency.ID) (idempotency.Record,
 		r, err = s.load(ctx, s.db, id)
 		return err
 	})
-	return r.record, err
+	return r.Record, err
 }
 
 // Sweep implements [idempotency.Store].
@@ -225,10 +211,10 @@ func (s *Store) sweep(ctx context.Context, q queryer, id idempotency.ID) (bool, 
 	if errors.Is(err, idempotency.ErrUnreadable) {
 		return false, nil // left to a program that can read it
 	}
-	if err != nil || old.rev == 0 {
+	if err != nil || old.Rev == 0 {
 		return false, err
 	}
-	next, changed := old.record.Sweep(old.now)
+	next, changed := old.Record.Sweep(old.Now)
 	if !changed {
 		return false, nil
 	}
@@ -241,49 +227,11 @@ func (s *Store) load(ctx context.Context, q queryer, id idempotency.ID) (row, er
 }
 
 func (s *Store) loadBy(ctx context.Context, q queryer, text string, id idempotency.ID) (row, error) {
-	var x row
-	err := x.scan(q.QueryRowContext(ctx, text, id[:]))
+	x, err := sqltable.Scan(q.QueryRowContext(ctx, text, id[:]), number)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = q.QueryRowContext(ctx, s.sql.selectNow).Scan(&x.now)
+		err = q.QueryRowContext(ctx, s.sql.selectNow).Scan(&x.Now)
 	}
 	return x, wrap("load", err)
-}
-
-// scan reads the time and the columns, after what stands before them.
-func (x *row) scan(from interface{ Scan(...any) error }, before ...any) error {
-	var version, state, guarantee int
-	var lease, created, finished, expires, retention, due int64
-	var fingerprint, owner, payload []byte
-	r := &x.record
-	err := from.Scan(append(before, &x.now, &x.rev, &version, &state, &guarantee, &r.Token, &r.Attempt,
-		&fingerprint, &owner, &lease, &created, &finished, &expires, &retention, &due, &payload)...)
-	if err != nil {
-		return err
-	}
-	if version > sqltable.Version {
-		return fmt.Errorf("%w: it is of version %d", idempotency.ErrUnreadable, version)
-	}
-	if err := readPayload(r, payload); err != nil {
-		return err
-	}
-	r.State, r.Guarantee = idempotency.State(state), idempotency.Guarantee(guarantee)
-	copy(r.Fingerprint[:], fingerprint)
-	copy(r.Owner[:], owner)
-	r.LeaseUntil, r.Created = idempotency.Moment(lease), idempotency.Moment(created)
-	r.Finished, r.Expires, r.Retention = idempotency.Moment(finished), idempotency.Moment(expires), time.Duration(retention)
-	return nil
-}
-
-// readPayload reads result and points; the rest is in columns. Token and attempt
-// are there already.
-func readPayload(r *idempotency.Record, payload []byte) error {
-	if payload == nil {
-		return nil
-	}
-	token, attempt := r.Token, r.Attempt
-	err := r.UnmarshalBinary(payload)
-	r.Token, r.Attempt = token, attempt
-	return err
 }
 
 // write stores a record in place of what was read, or deletes that, and reports whether
@@ -294,22 +242,19 @@ func (s *Store) write(ctx context.Context, q queryer, id idempotency.ID, old row
 		return false, err
 	}
 	if r.State == idempotency.StateAbsent {
-		return one(q.ExecContext(ctx, s.sql.deleteOne, id[:], old.rev, old.record.Token))
+		return one(q.ExecContext(ctx, s.sql.deleteOne, id[:], old.Rev, old.Record.Token))
 	}
-	values := []any{old.rev + 1, sqltable.Version, int(r.State), int(r.Guarantee), r.Token, r.Attempt, r.Fingerprint[:], r.Owner[:],
+	values := []any{old.Rev + 1, sqltable.Version, int(r.State), int(r.Guarantee), r.Token, r.Attempt, r.Fingerprint[:], r.Owner[:],
 		int64(r.LeaseUntil), int64(r.Created), int64(r.Finished), int64(r.Expires), int64(r.Retention), int64(r.Due()), payload}
-	if old.rev == 0 {
+	if old.Rev == 0 {
 		return one(q.ExecContext(ctx, s.sql.insertOne, append([]any{id[:]}, values...)...))
 	}
-	return one(q.ExecContext(ctx, s.sql.updateOne, append(values, id[:], old.rev, old.record.Token)...))
+	return one(q.ExecContext(ctx, s.sql.updateOne, append(values, id[:], old.Rev, old.Record.Token)...))
 }
 
 func one(res sql.Result, err error) (bool, error) {
-	if err != nil {
-		return false, wrap("write", err)
-	}
-	n, err := res.RowsAffected()
-	return n == 1, wrap("write", err)
+	changed, err := sqlkit.One(res, err)
+	return changed, wrap("write", err)
 }
 
 func wrap(what string, err error) error {

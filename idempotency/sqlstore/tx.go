@@ -82,7 +82,7 @@ func (s *Store) BeginTx(ctx context.Context, tx *sql.Tx, c idempotency.Claim) (E
 		return Entry{}, err
 	}
 	c.Recover = false // what was lost outside of transactions is found out there
-	a, _ := old.record.Begin(c, old.now)
+	a, _ := old.Record.Begin(c, old.Now)
 	return Entry{a, c.ID, old, begun}, nil
 }
 

@@ -60,7 +60,7 @@ var plan = map[string]room{
 	"idempotency":     {floor: second, also: []string{"internal/idemkey", "internal/seal"}}, // reads keys as the front door does; seals as other stores do
 	"idempotencytest": {floor: second, also: []string{"idempotency"}},                       // its conformance suite
 
-	"idempotency/sqlstore": {floor: second, also: []string{"idempotency", "internal/sqlgroup", "internal/sqltable", "internal/sqltx"}}, // one of its stores, apart so that others don't link database/sql
+	"idempotency/sqlstore": {floor: second, also: []string{"idempotency", "internal/sqlgroup", "internal/sqlkit", "internal/sqltable", "internal/sqltx"}}, // one of its stores, apart so that others don't link database/sql
 
 	"lab":                     {floor: second, also: []string{"config", "internal/suggest", "lint", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/scenario", "lab/internal/report", "lab/internal/opponent", "lab/internal/family", "lab/internal/tournament", "lab/internal/review", "lab/internal/anchor", "lab/internal/tune"}}, // simulates the file that production runs
 	"lab/internal/engine":     {floor: second},
@@ -93,13 +93,13 @@ var plan = map[string]room{
 
 	"messages":                           {floor: words}, // the overview
 	"messages/message":                   {floor: words},
-	"messages/deadletter":                {floor: second, also: []string{"internal/seal"}},                                                                   // seals as other stores do
-	"messages/deadletter/deadlettertest": {floor: second, also: []string{"messages/deadletter"}},                                                             // its conformance suite
-	"messages/deadletter/sqlletters":     {floor: second, also: []string{"messages/deadletter", "internal/sqlgroup", "internal/sqltable", "internal/sqltx"}}, // one of its stores, apart so that others don't link database/sql
-	"messages/inbox":                     {floor: second, also: []string{"idempotency", "classify", "messages/internal/joined"}},                             // keeps a consumer's records as idempotency does
-	"messages/outbox":                    {floor: third, also: []string{"internal/adapter", "internal/idemkey", "internal/sqltable", "internal/sqltx"}},      // reads errors as its dependency does; keys, tables and transactions are those of the stores
-	"messages/consumer":                  {floor: third, also: []string{"internal/adapter", "messages/internal/joined"}},                                     // asks the front door what users may not
-	"messages/letterpage":                {floor: fourth},                                                                                                    // dead letters on the page
+	"messages/deadletter":                {floor: second, also: []string{"internal/seal"}},                                                                 // seals as other stores do
+	"messages/deadletter/deadlettertest": {floor: second, also: []string{"messages/deadletter"}},                                                           // its conformance suite
+	"messages/deadletter/sqlletters":     {floor: second, also: []string{"messages/deadletter", "internal/sqlgroup", "internal/sqlkit", "internal/sqltx"}}, // one of its stores, apart so that others don't link database/sql
+	"messages/inbox":                     {floor: second, also: []string{"idempotency", "classify", "messages/internal/joined"}},                           // keeps a consumer's records as idempotency does
+	"messages/outbox":                    {floor: third, also: []string{"internal/adapter", "internal/idemkey", "internal/sqlkit", "internal/sqltx"}},      // reads errors as its dependency does; keys, tables and transactions are those of the stores
+	"messages/consumer":                  {floor: third, also: []string{"internal/adapter", "messages/internal/joined"}},                                   // asks the front door what users may not
+	"messages/letterpage":                {floor: fourth},                                                                                                  // dead letters on the page
 	"messages/internal/joined":           {floor: basement},
 
 	"proxy": {floor: fourth},
@@ -111,14 +111,16 @@ var plan = map[string]room{
 	"internal/idemkey":     {floor: basement},
 	"internal/seal":        {floor: basement},
 	"internal/sqlgroup":    {floor: basement},
-	"internal/sqltable":    {floor: basement, also: []string{"idempotency"}},                   // the table of the SQL stores, one of which is a module of its own
-	"internal/sqltx":       {floor: basement, also: []string{"backoff", "policy", "classify"}}, // waits, and reads errors, for the stores and for gabionsql
+	"internal/sqlkit":      {floor: basement, also: []string{"internal/sqltx"}},                                   // statements and tables, for all that keep some in SQL
+	"internal/sqltable":    {floor: basement, also: []string{"idempotency", "internal/sqlkit", "internal/sqltx"}}, // the table of the SQL stores, one of which is a module of its own
+	"internal/sqltx":       {floor: basement, also: []string{"backoff", "policy", "classify"}},                    // waits, and reads errors, for the stores and for gabionsql
 	"internal/interleave":  {floor: basement},
 	"internal/mutate":      {floor: basement},
 	"internal/testclock":   {floor: basement},
 	"internal/testproxy":   {floor: basement},
 	"internal/testrace":    {floor: basement},
 	"internal/testservers": {floor: basement},
+	"internal/testsplit":   {floor: basement, also: []string{"idempotency", "internal/testproxy"}}, // the network between a handler and its database breaks
 	"internal/suggest":     {floor: basement},
 	"internal/finding":     {floor: basement},
 	"internal/grpcconfig":  {floor: second, also: []string{"internal/finding", "internal/suggest"}},                                                                                   // says where a mistake is, and what was meant

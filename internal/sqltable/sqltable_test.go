@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/sqlkit"
 )
 
 func TestTheTableHasEveryColumn(t *testing.T) {
@@ -17,15 +18,24 @@ func TestTheTableHasEveryColumn(t *testing.T) {
 			t.Errorf("column %s is missing in the schema or in lists", column)
 		}
 	}
-	for _, bad := range []string{"", "a b", "a;b", "a.b.c", "1a", `a"`} {
-		if _, err := Fill(bad); err == nil {
-			t.Errorf("%q is taken for a table's name", bad)
-		}
+	fill, err := Filler(sqlkit.Postgres, "shop.records")
+	if err != nil || fill("{table} {index} {columns} {bare}") != "shop.records shop_records "+Columns+" "+Bare {
+		t.Errorf("%q, %v", fill("{table} {index} {columns} {bare}"), err)
 	}
-	fill, err := Fill("shop.records", "{blob}", "bytea")
-	if err != nil || fill("{table} {index} {blob}") != "shop.records shop_records_due bytea" {
-		t.Errorf("%q, %v", fill("{table} {index} {blob}"), err)
+}
+
+// settings are a row of PostgresSettings.
+type settings struct {
+	texts [3]string
+	kind  *string
+}
+
+func (s settings) Scan(to ...any) error {
+	for i, text := range s.texts {
+		*to[i].(*string) = text
 	}
+	*to[3].(**string) = s.kind
+	return nil
 }
 
 func TestEachWeakSettingIsAFlaw(t *testing.T) {
@@ -38,11 +48,11 @@ func TestEachWeakSettingIsAFlaw(t *testing.T) {
 		{"on", "on", "on", &kept, 0}, {"off", "on", "on", &kept, 1}, {"on", "off", "on", &kept, 1}, {"on", "on", "off", &kept, 1},
 		{"on", "on", "on", &lost, 1}, {"off", "off", "off", &lost, 4},
 	} {
-		if found, err := Flaws("t", c.commit, c.fsync, c.pages, c.kind); err != nil || len(found) != c.flaws {
+		if found, err := Flaws("t", settings{[3]string{c.commit, c.fsync, c.pages}, c.kind}); err != nil || len(found) != c.flaws {
 			t.Errorf("%+v: %q, %v", c, found, err)
 		}
 	}
-	if _, err := Flaws("t", "on", "on", "on", nil); !errors.Is(err, ErrNoTable) {
+	if _, err := Flaws("t", settings{texts: [3]string{"on", "on", "on"}}); !errors.Is(err, ErrNoTable) {
 		t.Errorf("no table: %v", err)
 	}
 }
@@ -94,7 +104,38 @@ func TestAListGoesOnAfterTheLastID(t *testing.T) {
 	if _, _, err := List("no cursor", 2, page); err == nil {
 		t.Error("an invalid cursor")
 	}
-	if e, err := EntryOf(ids[0][:], idempotency.Record{}, idempotency.ErrUnreadable); err != nil || e.Err == nil || e.ID != ids[0] {
-		t.Errorf("a record that can't be read: %+v, %v", e, err)
+}
+
+// records are rows of two columns: a version, and an ID, or an error.
+type records struct {
+	rows []any
+	last error
+}
+
+func (r *records) Next() bool { return len(r.rows) > 0 }
+func (r *records) Err() error { return r.last }
+func (r *records) Scan(to ...any) error {
+	x := r.rows[0]
+	r.rows = r.rows[1:]
+	err, failed := x.(error)
+	if failed {
+		return err
+	}
+	id := x.(idempotency.ID)
+	*to[0].(*[]byte) = id[:]
+	*to[2].(*int64), *to[3].(*int64), *to[6].(*int64), *to[11].(*int64) = 7, int64(id[0]), 5, 9 // rev, version, token, created
+	return nil
+}
+
+func TestAListHasRecordsThatCannotBeRead(t *testing.T) {
+	same := func(n int64) int64 { return n }
+	all, err := Entries(&records{rows: []any{idempotency.ID{1}, idempotency.ID{2}, idempotency.ID{1, 1}}}, same)
+	if err != nil || len(all) != 3 || all[0].Err != nil || !errors.Is(all[1].Err, idempotency.ErrUnreadable) || all[1].ID[0] != 2 || all[1].Record.Token != 5 || all[2].Record.Created != 9 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	for _, rows := range []*records{{rows: []any{errors.New("no")}}, {last: errors.New("no")}} {
+		if _, err := Entries(rows, same); err == nil {
+			t.Error("an error of the database is lost")
+		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/gabion-go/gabion/internal/sqlkit"
 )
 
 // A Parked message is one that its relay has given up. Nothing of it is lost.
@@ -84,7 +86,7 @@ func (o *Outbox) decide(ctx context.Context, what, text, id string) error {
 		if _, err := tx.ExecContext(ctx, o.sql.lock); err != nil {
 			return err
 		}
-		if found, err := one(tx.ExecContext(ctx, text, id)); err != nil || !found {
+		if found, err := sqlkit.One(tx.ExecContext(ctx, text, id)); err != nil || !found {
 			if err == nil {
 				err = fmt.Errorf("%w: %s", ErrNotParked, shown(id))
 			}

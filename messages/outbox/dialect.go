@@ -1,34 +1,28 @@
 package outbox
 
 import (
-	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
-	"strings"
 
-	"github.com/gabion-go/gabion/internal/sqltable"
+	"github.com/gabion-go/gabion/internal/sqlkit"
 )
 
 // A Dialect is what databases disagree about. Use [Postgres] or [SQLite]. The zero Dialect
 // is an error of [New].
 type Dialect struct {
-	name     string
+	kit      sqlkit.Dialect
 	serial   string // the type of the column that numbers rows in the order of their insertion
-	blob     string // the type of many bytes
-	now      string // the clock: nanoseconds since 1970
 	list     string // a query: the numbers in the text ?
 	brackets string // what stands around that text
 	inOrder  string // what makes the database read rows by the index that has their order; empty where it does
-	dollar   bool   // placeholders are $1, $2, …
 	locks    bool   // transactions commit in another order than they insert, unless they lock
 }
 
 var (
 	// Postgres is PostgreSQL 11 and later, with any driver for database/sql.
 	Postgres = Dialect{
-		name: "postgres", serial: "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY", blob: "bytea", now: sqltable.PostgresNow,
-		list: "SELECT unnest(string_to_array(?, ',')::bigint[])", dollar: true, locks: true,
+		kit: sqlkit.Postgres, serial: "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+		list: "SELECT unnest(string_to_array(?, ',')::bigint[])", locks: true,
 		// Statistics of a table that mostly is empty know of no backlog, and without them it would sort all of it.
 		inOrder: "SELECT set_config('enable_sort', 'off', true)",
 	}
@@ -36,8 +30,7 @@ var (
 	// SQLite is SQLite 3.42 and later. Open it with a busy timeout, WAL and
 	// synchronous=FULL, as contrib/sqlitestore does.
 	SQLite = Dialect{
-		name: "sqlite", serial: "integer PRIMARY KEY AUTOINCREMENT", blob: "blob",
-		now:  "(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000000)",
+		kit: sqlkit.SQLite, serial: "integer PRIMARY KEY AUTOINCREMENT",
 		list: "SELECT value FROM json_each(?)", brackets: "[]",
 	}
 )
@@ -124,27 +117,21 @@ type texts struct {
 	selectParked, retryParked, discardParked, selectStats string
 }
 
-var tableName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*(\.[a-zA-Z_][a-zA-Z0-9_]*)?$`)
-
 // maxTable leaves room for what names of indexes have behind it: PostgreSQL cuts names off
 // after 63 characters.
 const maxTable = 50
 
 func (d Dialect) texts(table string) (*texts, error) {
-	if d.name == "" {
-		return nil, errors.New("outbox: the dialect is missing")
-	}
-	if !tableName.MatchString(table) || len(table) > maxTable {
-		return nil, fmt.Errorf("outbox: %q is no table name of at most %d characters", table, maxTable)
-	}
 	length := "length"
-	if d.dollar {
+	if d.kit.Dollar {
 		length = "octet_length"
 	}
-	fill := strings.NewReplacer(
-		"{table}", table, "{relay}", table+"_relay", "{index}", strings.ReplaceAll(table, ".", "_"), "{serial}", d.serial, "{blob}", d.blob,
-		"{now}", d.now, "{list}", d.list, "{version}", strconv.Itoa(version), "{length}", length).Replace
-	full := func(text string) string { return d.bind(fill(text)) }
+	fill, err := d.kit.Filler(table, maxTable,
+		"{relay}", table+"_relay", "{serial}", d.serial, "{list}", d.list, "{version}", strconv.Itoa(version), "{length}", length)
+	if err != nil {
+		return nil, fmt.Errorf("outbox: %w", err)
+	}
+	full := func(text string) string { return d.kit.Bind(fill(text)) }
 	t := &texts{
 		insert:  full,
 		version: full(selectVersion), acquire: full(acquire), left: full(left), renew: full(renew), release: full(release), lock: full(lock), fence: full(fence),
@@ -156,21 +143,6 @@ func (d Dialect) texts(table string) (*texts, error) {
 		t.migrate = append(t.migrate, full(text))
 	}
 	return t, nil
-}
-
-// bind numbers the placeholders. Every question mark in a statement is one.
-func (d Dialect) bind(text string) string {
-	if !d.dollar {
-		return text
-	}
-	var b strings.Builder
-	for n, part := range strings.Split(text, "?") {
-		if n > 0 {
-			b.WriteString("$" + strconv.Itoa(n))
-		}
-		b.WriteString(part)
-	}
-	return b.String()
 }
 
 // numbers is the argument of the query list.

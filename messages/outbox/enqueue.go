@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/idemkey"
+	"github.com/gabion-go/gabion/internal/sqlkit"
 )
 
 // An Execer is the transaction of the program: a *sql.Tx, or a *sql.Conn on which it began
@@ -115,7 +116,7 @@ func (o *Outbox) insertion(messages []Message) (text string, args []any) {
 	b.WriteString("VALUES ")
 	for i, m := range messages {
 		b.WriteString(separated(i))
-		args = append(args, m.ID, m.Topic, m.Aggregate, notNil(m.Payload), encode(m.Headers))
+		args = append(args, m.ID, m.Topic, m.Aggregate, sqlkit.NotNil(m.Payload), encode(m.Headers))
 		switch {
 		case len(keys) == 0:
 			b.WriteString("(?, ?, ?, ?, ?, {now})")
@@ -128,14 +129,6 @@ func (o *Outbox) insertion(messages []Message) (text string, args []any) {
 	}
 	b.WriteString(" ON CONFLICT (id) DO NOTHING")
 	return o.sql.insert(b.String()), args
-}
-
-// notNil is what a driver stores as no bytes, and not as NULL.
-func notNil(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
 }
 
 func separated(i int) string {

@@ -30,7 +30,7 @@ func (s *script) ExecContext(ctx context.Context, text string, args ...any) (sql
 // now stands for the clock, so that rows can be counted.
 func scripted(t *testing.T, d Dialect, o Options) *Outbox {
 	t.Helper()
-	d.now = "now"
+	d.kit.Now = "now"
 	box, err := New(nil, d, "shop.outbox", o)
 	if err != nil {
 		t.Fatal(err)

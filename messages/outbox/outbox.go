@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gabion-go/gabion/internal/sqltable"
+	"github.com/gabion-go/gabion/internal/sqlkit"
 	"github.com/gabion-go/gabion/internal/sqltx"
 )
 
@@ -62,17 +62,8 @@ func (o *Outbox) Migrate(ctx context.Context) error {
 	if o.db == nil {
 		return errNoDB
 	}
-	if err := sqltable.CheckDB(ctx, o.dialect.name, o.db); err != nil {
+	if err := o.dialect.kit.Create(ctx, sqlkit.DB{DB: o.db}, o.sql.migrate...); err != nil {
 		return fmt.Errorf("outbox: migrate: %w", err)
-	}
-	for _, text := range o.sql.migrate {
-		_, err := o.db.ExecContext(ctx, text)
-		for try := 1; sqltable.Raced(err) && try < sqltable.MigrateTries; try++ {
-			_, err = o.db.ExecContext(ctx, text)
-		}
-		if err != nil {
-			return fmt.Errorf("outbox: migrate: %w", err)
-		}
 	}
 	return o.Check(ctx)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/sqlkit"
 	"github.com/gabion-go/gabion/messages/message"
 )
 
@@ -74,21 +75,13 @@ func (o *Outbox) acquire(ctx context.Context, owner string, length time.Duration
 
 // renew implements rows.
 func (o *Outbox) renew(ctx context.Context, token int64, length time.Duration) (bool, error) {
-	return one(o.db.ExecContext(ctx, o.sql.renew, int64(length), token))
+	return sqlkit.One(o.db.ExecContext(ctx, o.sql.renew, int64(length), token))
 }
 
 // release implements rows.
 func (o *Outbox) release(ctx context.Context, token int64) error {
 	_, err := o.db.ExecContext(ctx, o.sql.release, token)
 	return err
-}
-
-func one(result sql.Result, err error) (bool, error) {
-	if err != nil {
-		return false, err
-	}
-	n, err := result.RowsAffected()
-	return n == 1, err
 }
 
 // waiting implements rows.
@@ -118,7 +111,7 @@ func (o *Outbox) waiting(ctx context.Context, except []int64, limit int) (batch 
 		if r.Headers, r.err = decode(headers); r.err != nil {
 			r.err = &unreadable{r.err}
 		}
-		r.Payload, r.Headers = notNil(r.Payload), r.Headers.With(message.Key, r.ID)
+		r.Payload, r.Headers = sqlkit.NotNil(r.Payload), r.Headers.With(message.Key, r.ID)
 		batch = append(batch, r)
 		if total += len(r.Payload); total >= maxBytes && len(batch) < limit {
 			return batch, true, nil
@@ -146,7 +139,7 @@ var errFenced = errors.New("outbox: another relay has the lease")
 // fenced makes statements if the token is that of the leader.
 func (o *Outbox) fenced(ctx context.Context, token int64, do func(*sql.Tx) error) (held bool, err error) {
 	err = o.transact(ctx, func(tx *sql.Tx) (err error) {
-		if held, err = one(tx.ExecContext(ctx, o.sql.fence, token)); err != nil || !held {
+		if held, err = sqlkit.One(tx.ExecContext(ctx, o.sql.fence, token)); err != nil || !held {
 			return errors.Join(err, errFenced)
 		}
 		return do(tx)

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/idempotency/sqlstore"
 	"github.com/gabion-go/gabion/internal/sqltable"
 	"github.com/gabion-go/gabion/internal/testservers"
 )
@@ -20,32 +22,28 @@ import (
 const workers = 64
 
 // BenchmarkPairs is a claim and its result of 1 KiB, by 64 goroutines, on a server that
-// syncs: through the store, and as the same statements without a store. Compare the
-// pairs/s of one run.
+// syncs: through the store, through sqlstore over the same driver (docs/adr/0115), and as the same
+// statements without a store. Compare the pairs/s of one run.
 func BenchmarkPairs(b *testing.B) {
 	pool := connect(b, testservers.Postgres(b, "fsync=on", "max_connections=100"), workers)
 	store := open(b, pool, "records")
+	db := stdlib.OpenDBFromPool(pool)
+	defer db.Close()
+	other, err := sqlstore.New(db, sqlstore.Postgres, "records")
+	if err != nil {
+		b.Fatal(err)
+	}
 	body := make([]byte, 1<<10)
 	rand.Read(body)
 	for _, c := range []struct {
 		name string
 		pair func(context.Context, idempotency.Claim) error
 	}{
-		{"hold", func(ctx context.Context, c idempotency.Claim) error {
-			a, err := store.Begin(ctx, c)
-			if err != nil {
-				return err
-			}
-			ref := idempotency.Ref{ID: c.ID, Token: a.Record.Token}
-			return store.Apply(ctx, ref, idempotency.Change{State: idempotency.StateDone, Result: idempotency.Result{Status: 201, Body: body}})
-		}},
+		{"hold", holdPair(store, body)},
+		{"hold/sqlstore", holdPair(other, body)},
 		{"hold/raw", func(ctx context.Context, c idempotency.Claim) error { return rawPair(ctx, store, c, body) }},
-		{"tx", func(ctx context.Context, c idempotency.Claim) error {
-			_, err := store.Do(ctx, c, func(context.Context, pgx.Tx) (idempotency.Result, error) {
-				return idempotency.Result{Status: 201, Body: body}, nil
-			})
-			return err
-		}},
+		{"tx", txPair(store, body)},
+		{"tx/sqlstore", txPair(other, body)},
 		{"tx/raw", func(ctx context.Context, c idempotency.Claim) error { return rawTx(ctx, store, c, body) }},
 	} {
 		b.Run(c.name, func(b *testing.B) { measure(b, c.pair) })
@@ -85,6 +83,26 @@ func work(b *testing.B, took []time.Duration, pair func(context.Context, idempot
 	all.Wait()
 }
 
+func holdPair(s idempotency.Store, body []byte) func(context.Context, idempotency.Claim) error {
+	return func(ctx context.Context, c idempotency.Claim) error {
+		a, err := s.Begin(ctx, c)
+		if err != nil {
+			return err
+		}
+		ref := idempotency.Ref{ID: c.ID, Token: a.Record.Token}
+		return s.Apply(ctx, ref, idempotency.Change{State: idempotency.StateDone, Result: idempotency.Result{Status: 201, Body: body}})
+	}
+}
+
+func txPair(s idempotency.TxStore, body []byte) func(context.Context, idempotency.Claim) error {
+	return func(ctx context.Context, c idempotency.Claim) error {
+		_, err := s.Tx(ctx, c, func(context.Context, idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
+			return idempotency.Result{Status: 201, Body: body}, idempotency.OutcomeSucceeded, nil
+		})
+		return err
+	}
+}
+
 func rawArgs(c idempotency.Claim, rev int, body []byte) []any {
 	return []any{c.ID[:], rev, sqltable.Version, 3, 0, 1, 1, c.Fingerprint[:], c.Owner[:], 0, 1, 2, 3, 4, 5, body, 14}
 }
@@ -107,13 +125,15 @@ func rawTx(ctx context.Context, s *Store, c idempotency.Claim, body []byte) erro
 	defer conn.Release()
 	var b pgx.Batch
 	b.Queue("begin")
-	b.Queue(tryLock, lockOf(c.ID))
+	var got bool
+	var begun time.Time
+	b.Queue(tryLock, lockOf(c.ID)).QueryRow(func(r pgx.Row) error { return r.Scan(&got, &begun) })
 	b.Queue(s.sql.load, c.ID[:])
 	if err := conn.SendBatch(ctx, &b).Close(); err != nil {
 		return err
 	}
 	b = pgx.Batch{}
-	b.Queue(s.sql.insert, rawArgs(c, 0, body)...)
+	b.Queue(s.sql.insert, append(rawArgs(c, 0, body), begun)...)
 	b.Queue("commit")
 	return conn.SendBatch(ctx, &b).Close()
 }

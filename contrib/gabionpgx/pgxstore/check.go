@@ -25,12 +25,7 @@ func (s *Store) Caps() idempotency.Caps {
 // given to a Handler. It sees the settings of one connection: what a program sets on
 // others it has to set on all.
 func (s *Store) Check(ctx context.Context) error {
-	var commit, fsync, pages string
-	var kind *string
-	if err := s.pool.QueryRow(ctx, s.sql.settings).Scan(&commit, &fsync, &pages, &kind); err != nil {
-		return wrap("check", err)
-	}
-	flaws, err := sqltable.Flaws(s.table, commit, fsync, pages, kind)
+	flaws, err := sqltable.Flaws(s.table, s.pool.QueryRow(ctx, s.sql.settings))
 	if err != nil {
 		return wrap("check", err)
 	}

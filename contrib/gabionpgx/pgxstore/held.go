@@ -29,7 +29,7 @@ func (h *held) put(id idempotency.ID, x row) {
 		}
 		delete(h.rows, other)
 	}
-	h.rows[idempotency.Ref{ID: id, Token: x.record.Token}] = x
+	h.rows[idempotency.Ref{ID: id, Token: x.Record.Token}] = x
 }
 
 // take returns a record and forgets it: one change at a time goes unread.

@@ -1,6 +1,14 @@
 package pgxstore
 
-import "github.com/gabion-go/gabion/internal/sqltable"
+import (
+	"fmt"
+
+	"github.com/gabion-go/gabion/internal/sqlkit"
+	"github.com/gabion-go/gabion/internal/sqltable"
+)
+
+// dialect has a server of its own: PostgreSQL 13 is the oldest that works.
+var dialect = sqlkit.Dialect{Name: "pgx", Blob: sqlkit.Postgres.Blob, Now: sqlkit.Postgres.Now}
 
 const (
 	// claim inserts a new record, or returns the one that is there, or neither when
@@ -47,9 +55,9 @@ type statements struct {
 }
 
 func write(table string) (statements, error) {
-	fill, err := sqltable.Fill(table, "{hash}", "bytea", "{blob}", "bytea", "{more}", "", "{options}", "", "{now}", sqltable.PostgresNow, "{values}", stored)
+	fill, err := sqltable.Filler(dialect, table, "{hash}", dialect.Blob, "{more}", "", "{options}", "", "{values}", stored)
 	if err != nil {
-		return statements{}, wrap("table", err)
+		return statements{}, fmt.Errorf("pgxstore: %w", err)
 	}
 	return statements{
 		fill(sqltable.Schema), fill(sqltable.Index), fill(claim), fill(load), fill(insert), fill(updateTx), fill(update + " RETURNING lease_until"), fill(remove), fill(due), fill(sqltable.PostgresSettings), fill(page),

@@ -42,23 +42,25 @@ func New(pool *pgxpool.Pool, table string) (*Store, error) {
 // Migrate creates table and index if they are missing, and then is [Store.Check].
 // It refuses a server that is too old.
 func (s *Store) Migrate(ctx context.Context) error {
-	err := sqltable.CheckServer(ctx, "pgx", func(ctx context.Context, query string) (text string, err error) {
-		err = s.pool.QueryRow(ctx, query).Scan(&text)
-		return text, err
-	})
-	if err != nil {
+	if err := dialect.Create(ctx, server{s.pool}, s.sql.schema, s.sql.index); err != nil {
 		return wrap("migrate", err)
 	}
-	for _, text := range []string{s.sql.schema, s.sql.index} {
-		_, err := s.pool.Exec(ctx, text)
-		for try := 1; sqltable.Raced(err) && try < sqltable.MigrateTries; try++ {
-			_, err = s.pool.Exec(ctx, text)
-		}
-		if err != nil {
-			return wrap("migrate", err)
-		}
-	}
 	return s.Check(ctx)
+}
+
+// A server is where the table is made.
+type server struct{ pool *pgxpool.Pool }
+
+// Ask implements sqlkit.Server.
+func (s server) Ask(ctx context.Context, query string) (text string, err error) {
+	err = s.pool.QueryRow(ctx, query).Scan(&text)
+	return text, err
+}
+
+// Exec implements sqlkit.Server.
+func (s server) Exec(ctx context.Context, text string) error {
+	_, err := s.pool.Exec(ctx, text)
+	return err
 }
 
 // casTries bounds how often a record is read anew because it changed before the write. Each time
@@ -86,11 +88,11 @@ func (s *Store) begin(ctx context.Context, c idempotency.Claim) (a idempotency.A
 		return a, false, err
 	case granted:
 		s.held.put(c.ID, old)
-		return idempotency.Answer{Decision: idempotency.DecisionRun, Record: old.record}, true, nil
-	case old.rev == 0:
+		return idempotency.Answer{Decision: idempotency.DecisionRun, Record: old.Record}, true, nil
+	case old.Rev == 0:
 		return a, false, nil // another's claim was faster, and is there to be seen now
 	}
-	a, changed := old.record.Begin(c, old.now)
+	a, changed := old.Record.Begin(c, old.Now)
 	if !changed {
 		return a, true, nil
 	}
@@ -111,7 +113,7 @@ func (s *Store) claim(ctx context.Context, c idempotency.Claim) (x row, granted 
 	}
 	var none idempotency.Record
 	a, _ := none.Begin(c, idempotency.Moment(created.Int64))
-	x.rev, x.record = 1, a.Record
+	x.Rev, x.Record = 1, a.Record
 	return x, true, nil
 }
 
@@ -125,7 +127,7 @@ func (s *Store) Apply(ctx context.Context, ref idempotency.Ref, c idempotency.Ch
 		if err != nil {
 			return err
 		}
-		next, changed, err := old.record.Apply(ref, c, old.now)
+		next, changed, err := old.Record.Apply(ref, c, old.Now)
 		if err != nil || !changed {
 			return err
 		}
@@ -142,11 +144,11 @@ func (s *Store) Apply(ctx context.Context, ref idempotency.Ref, c idempotency.Ch
 // nothing happened, when that or the lease is in doubt.
 func (s *Store) applyHeld(ctx context.Context, ref idempotency.Ref, c idempotency.Change) (made bool, err error) {
 	old, found := s.held.take(ref)
-	now := old.now.Add(time.Since(old.sent)) // no earlier than the database's
-	if !found || c.Point != nil || now >= old.record.LeaseUntil {
+	now := old.Now.Add(time.Since(old.sent)) // no earlier than the database's
+	if !found || c.Point != nil || now >= old.Record.LeaseUntil {
 		return false, nil
 	}
-	next, changed, err := old.record.Apply(ref, c, now)
+	next, changed, err := old.Record.Apply(ref, c, now)
 	if err != nil || !changed {
 		return false, nil //nolint:nilerr // the record itself shall say so
 	}
@@ -162,7 +164,7 @@ func (s *Store) applyHeld(ctx context.Context, ref idempotency.Ref, c idempotenc
 // database's time of writing.
 func (s *Store) write(ctx context.Context, id idempotency.ID, old row, next idempotency.Record, at idempotency.Moment) (bool, error) {
 	if next.State == idempotency.StateAbsent {
-		tag, err := s.pool.Exec(ctx, s.sql.remove, id[:], old.rev, old.record.Token)
+		tag, err := s.pool.Exec(ctx, s.sql.remove, id[:], old.Rev, old.Record.Token)
 		return err == nil && tag.RowsAffected() == 1, wrap("write", err)
 	}
 	args, err := values(id, old, next, at)
@@ -179,7 +181,7 @@ func (s *Store) write(ctx context.Context, id idempotency.ID, old row, next idem
 	}
 	if next.State == idempotency.StateRunning {
 		next.LeaseUntil = idempotency.Moment(lease)
-		s.held.put(id, row{rev: old.rev + 1, now: old.now, sent: old.sent, record: next})
+		s.held.put(id, row{sqltable.Row{Rev: old.Rev + 1, Now: old.Now, Record: next}, old.sent})
 	}
 	return true, nil
 }
@@ -187,7 +189,7 @@ func (s *Store) write(ctx context.Context, id idempotency.ID, old row, next idem
 // Get implements [idempotency.Store].
 func (s *Store) Get(ctx context.Context, id idempotency.ID) (idempotency.Record, error) {
 	r, err := s.load(ctx, id)
-	return r.record, err
+	return r.Record, err
 }
 
 // Sweep implements [idempotency.Store]. It takes two round trips.
@@ -236,11 +238,11 @@ func (s *Store) sweepable(ctx context.Context, limit int) (*pgx.Batch, error) {
 			return nil, wrap("sweep", err)
 		}
 		id := idempotency.ID(b)
-		next, changed := old.record.Sweep(old.now)
+		next, changed := old.Record.Sweep(old.Now)
 		switch {
 		case !changed:
 		case next.State == idempotency.StateAbsent:
-			changes.Queue(s.sql.remove, id[:], old.rev, old.record.Token)
+			changes.Queue(s.sql.remove, id[:], old.Rev, old.Record.Token)
 		default:
 			values, err := values(id, old, next, 0)
 			if err != nil {

@@ -149,7 +149,7 @@ func madeAnew(t *testing.T, s *Store) {
 
 func bounded(t *testing.T, s *Store) {
 	for n := range maxHeld + 100 {
-		s.held.put(idempotency.ID{byte(n), byte(n >> 8)}, row{rev: 1})
+		s.held.put(idempotency.ID{byte(n), byte(n >> 8)}, row{Row: sqltable.Row{Rev: 1}})
 	}
 	if n := len(s.held.rows); n != maxHeld {
 		t.Errorf("%d records are remembered, want %d", n, maxHeld)
@@ -166,7 +166,7 @@ func databaseClock(t *testing.T, s *Store) {
 		if !found {
 			t.Fatal("the granted record is not remembered")
 		}
-		x.now = x.now.Add(time.Hour)
+		x.Now = x.Now.Add(time.Hour)
 		s.held.put(c.ID, x)
 	}
 	get := func() (idempotency.Record, idempotency.Record) {
@@ -174,8 +174,8 @@ func databaseClock(t *testing.T, s *Store) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		now := x.now.Add(-time.Minute)
-		return x.record, idempotency.Record{LeaseUntil: now, Finished: now, Expires: now}
+		now := x.Now.Add(-time.Minute)
+		return x.Record, idempotency.Record{LeaseUntil: now, Finished: now, Expires: now}
 	}
 	wrong()
 	if err := s.Apply(t.Context(), ref, idempotency.Change{State: idempotency.StateRunning, Lease: time.Minute}); err != nil {
@@ -185,12 +185,12 @@ func databaseClock(t *testing.T, s *Store) {
 		t.Errorf("extended to %v", r.LeaseUntil.Sub(old.LeaseUntil))
 	}
 	x, _ := s.held.take(ref)
-	x.now = x.now.Add(-time.Hour) // right again, or the lease would seem over
+	x.Now = x.Now.Add(-time.Hour) // right again, or the lease would seem over
 	s.held.put(c.ID, x)
-	if r, _ := get(); x.record.LeaseUntil != r.LeaseUntil {
-		t.Errorf("remembered %v, stored %v", x.record.LeaseUntil, r.LeaseUntil)
+	if r, _ := get(); x.Record.LeaseUntil != r.LeaseUntil {
+		t.Errorf("remembered %v, stored %v", x.Record.LeaseUntil, r.LeaseUntil)
 	}
-	x.now = x.now.Add(-time.Hour) // late by an hour
+	x.Now = x.Now.Add(-time.Hour) // late by an hour
 	s.held.put(c.ID, x)
 	if err := s.Apply(t.Context(), ref, complete); err != nil {
 		t.Fatal(err)

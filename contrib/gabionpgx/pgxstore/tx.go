@@ -91,13 +91,13 @@ func (s *Store) enter(ctx context.Context, b *pgx.Batch, send func(context.Conte
 		return e, tx, nil
 	}
 	c.Recover = false // what was lost outside of transactions is found out there
-	e.Answer, _ = e.old.record.Begin(c, e.old.now)
+	e.Answer, _ = e.old.Record.Begin(c, e.old.Now)
 	return e, tx, nil
 }
 
 // completion returns the statement that stores the result.
 func (s *Store) completion(e Entry, res idempotency.Result) (text string, args []any, err error) {
-	at := e.old.now.Add(time.Since(e.old.sent))
+	at := e.old.Now.Add(time.Since(e.old.sent))
 	ref := idempotency.Ref{ID: e.id, Token: e.Record.Token}
 	done, _, err := e.Record.Apply(ref, idempotency.Change{State: idempotency.StateDone, Result: res}, at)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *Store) completion(e Entry, res idempotency.Result) (text string, args [
 	}
 	args, err = values(e.id, e.old, done, at)
 	args = append(args, e.begun)
-	if e.old.rev == 0 {
+	if e.old.Rev == 0 {
 		return s.sql.insert, args, err
 	}
 	return s.sql.updateTx, args, err
@@ -276,7 +276,7 @@ func (s *Store) commit(ctx context.Context, tx pgx.Tx, e Entry, res idempotency.
 	if tx.Conn().PgConn().IsBusy() {
 		return wrap("commit", errBusy)
 	}
-	if e.old.rev != 0 {
+	if e.old.Rev != 0 {
 		if err := s.CompleteTx(ctx, tx, e, res); err != nil {
 			return err
 		}

@@ -5,13 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
-	"path/filepath"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
-	"github.com/gabion-go/gabion/internal/sqltable"
+	"github.com/gabion-go/gabion/internal/sqlkit"
 	"github.com/gabion-go/gabion/messages/deadletter"
 	"github.com/gabion-go/gabion/messages/deadletter/sqlletters"
 )
@@ -28,10 +26,6 @@ const pragmas = "_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=cache_size
 
 // connections are enough for one writer and some readers: more only wait for the processor.
 const connections = 8
-
-// fileMode is a new file's: messages are in it. SQLite gives its -wal and -shm files the
-// database's permissions.
-const fileMode = 0o600
 
 // A Store is the letters of one file. Safe for concurrent use, and for several processes of
 // one machine.
@@ -71,14 +65,14 @@ func open(ctx context.Context, file string, o deadletter.Options) (*Store, error
 		return nil, err
 	}
 	s, err := connect(ctx, file, pragmas, o)
-	if sqltable.AtRest(file, err) {
-		return connect(ctx, file, sqltable.Resting, o)
+	if sqlkit.AtRest(file, err) {
+		return connect(ctx, file, sqlkit.Resting, o)
 	}
 	return s, err
 }
 
 func connect(ctx context.Context, file, options string, o deadletter.Options) (*Store, error) {
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: filepath.ToSlash(file)}).EscapedPath()+"?"+options)
+	db, err := sql.Open("sqlite", sqlkit.FileName(file, options))
 	if err != nil {
 		return nil, err
 	}
@@ -95,18 +89,16 @@ func connect(ctx context.Context, file, options string, o deadletter.Options) (*
 	return &Store{letters, db}, nil
 }
 
-// create makes a missing file, empty and private. SQLite would make one that all users can read.
+// create makes a missing file. One that may only be read is left to reading.
 func create(file string) error {
-	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, fileMode)
+	err := sqlkit.CreateFile(file)
 	if errors.Is(err, os.ErrPermission) {
-		if f, err = os.Open(file); err != nil {
-			return err
+		var f *os.File
+		if f, err = os.Open(file); err == nil {
+			err = f.Close()
 		}
 	}
-	if err != nil {
-		return err
-	}
-	return f.Close()
+	return err
 }
 
 // Close closes the file. What was acknowledged is in it.

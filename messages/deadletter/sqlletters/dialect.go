@@ -1,28 +1,23 @@
 package sqlletters
 
 import (
-	"errors"
-	"fmt"
-	"regexp"
+	"cmp"
 	"strconv"
 	"strings"
 
-	"github.com/gabion-go/gabion/internal/sqltable"
+	"github.com/gabion-go/gabion/internal/sqlkit"
 	"github.com/gabion-go/gabion/messages/deadletter"
 )
 
 // A Dialect is what databases disagree about. Use [SQLite] or [Postgres].
 type Dialect struct {
-	name   string
-	text   string // the type of text that may have any bytes
-	blob   string
+	kit    sqlkit.Dialect // its clock is empty if it is this machine's
+	text   string         // the type of text that may have any bytes
 	float  string
-	now    string // the clock, in nanoseconds since 1970; empty if it is this machine's
 	shard  string // whose counters a transaction uses, so that few wait for each other
 	rows   string // keeps the rows that were read from other transactions
 	letter string // keeps a letter, which may not be there, from other transactions; ? is its number
 	bytes  bool   // text is given as bytes
-	dollar bool   // placeholders are $1, $2, …
 	aside  string // before a column by which no index is to be chosen, where the database has no statistics
 	group  bool   // one writer at a time, and a commit costs a sync: changes share them
 	many   bool   // a round trip costs more than what a statement does: one reads and writes many letters
@@ -32,13 +27,13 @@ var (
 	// SQLite is SQLite 3.42 and later. Open it with WAL, synchronous=FULL and a busy timeout, as
 	// contrib/sqlitestore/sqliteletters does. Changes that come together share a transaction, and its
 	// sync. Its clock is the machine's.
-	SQLite = Dialect{name: "sqlite", text: "text", blob: "blob", float: "real", shard: "0", aside: "+", group: true}
+	SQLite = Dialect{kit: sqlkit.Dialect{Name: sqlkit.SQLite.Name, Blob: sqlkit.SQLite.Blob}, text: "text", float: "real", shard: "0", aside: "+", group: true}
 
 	// Postgres is PostgreSQL 11 and later, at isolation level READ COMMITTED. Its clock is that
 	// of the server.
 	Postgres = Dialect{
-		name: "postgres", text: "bytea", blob: "bytea", float: "double precision", now: sqltable.PostgresNow,
-		shard: "pg_backend_pid() % 16", rows: " FOR UPDATE", letter: "SELECT pg_advisory_xact_lock(?)", bytes: true, dollar: true, many: true,
+		kit: sqlkit.Postgres, text: "bytea", float: "double precision",
+		shard: "pg_backend_pid() % 16", rows: " FOR UPDATE", letter: "SELECT pg_advisory_xact_lock(?)", bytes: true, many: true,
 	}
 )
 
@@ -51,21 +46,6 @@ func (d Dialect) str(text string) any {
 }
 
 func (d Dialect) id(id deadletter.ID) any { return d.str(string(id)) }
-
-// bind numbers the placeholders. Every question mark in a statement is a placeholder.
-func (d Dialect) bind(text string) string {
-	if !d.dollar {
-		return text
-	}
-	var b strings.Builder
-	for n, part := range strings.Split(text, "?") {
-		if n > 0 {
-			b.WriteString("$" + strconv.Itoa(n))
-		}
-		b.WriteString(part)
-	}
-	return b.String()
-}
 
 // The tables. Times are nanoseconds since 1970, zero for none; states, resolutions and
 // outcomes are the numbers of package deadletter. The columns with many bytes come last, so that lists need not read over them.
@@ -84,17 +64,17 @@ var schema = []string{
 	n bigint NOT NULL, bytes bigint NOT NULL, PRIMARY KEY (grp, state, reason, held, shard)
 )`,
 	`DROP TABLE IF EXISTS {t}_drives`,
-	`DROP INDEX IF EXISTS {s}{i}_ordered`, `DROP INDEX IF EXISTS {s}{i}_taken`, `DROP INDEX IF EXISTS {s}{i}_busy`, `DROP INDEX IF EXISTS {s}{i}_over`,
+	`DROP INDEX IF EXISTS {s}{index}_ordered`, `DROP INDEX IF EXISTS {s}{index}_taken`, `DROP INDEX IF EXISTS {s}{index}_busy`, `DROP INDEX IF EXISTS {s}{index}_over`,
 	`UPDATE {t} SET state = state - 1 WHERE state > 0`,
 	`DELETE FROM {t}_counts WHERE state < 253`,
 	`INSERT INTO {t}_counts (grp, state, reason, held, shard, n, bytes) SELECT grp, state, reason, held, 0, count(*), sum(bytes) FROM {t} GROUP BY grp, state, reason, held`,
-	`CREATE INDEX IF NOT EXISTS {i}_kept ON {t} (state, kept, id)`,
-	`CREATE INDEX IF NOT EXISTS {i}_group ON {t} (grp, state, kept, id)`,
-	`CREATE INDEX IF NOT EXISTS {i}_reason ON {t} (state, reason, kept, id)`,
-	`CREATE INDEX IF NOT EXISTS {i}_taken ON {t} (grp, until) WHERE state = 1`,
-	`CREATE INDEX IF NOT EXISTS {i}_over ON {t} (since) WHERE state >= 2`,
+	`CREATE INDEX IF NOT EXISTS {index}_kept ON {t} (state, kept, id)`,
+	`CREATE INDEX IF NOT EXISTS {index}_group ON {t} (grp, state, kept, id)`,
+	`CREATE INDEX IF NOT EXISTS {index}_reason ON {t} (state, reason, kept, id)`,
+	`CREATE INDEX IF NOT EXISTS {index}_taken ON {t} (grp, until) WHERE state = 1`,
+	`CREATE INDEX IF NOT EXISTS {index}_over ON {t} (since) WHERE state >= 2`,
 	`CREATE TABLE IF NOT EXISTS {t}_failures (id {text} PRIMARY KEY, last bigint NOT NULL, failures {text} NOT NULL)`,
-	`CREATE INDEX IF NOT EXISTS {i}_failures_last ON {t}_failures (last)`,
+	`CREATE INDEX IF NOT EXISTS {index}_failures_last ON {t}_failures (last)`,
 	`CREATE TABLE IF NOT EXISTS {t}_redrives (
 	grp {text} PRIMARY KEY, id {text} NOT NULL, query {text} NOT NULL, rate {float} NOT NULL, by_whom {text} NOT NULL, made bigint NOT NULL,
 	state integer NOT NULL, why {text} NOT NULL, total bigint NOT NULL, done bigint NOT NULL, failed bigint NOT NULL,
@@ -135,8 +115,11 @@ type statements struct {
 // part is how many letters one transaction changes of many.
 const part = 500
 
-func (d Dialect) statements(table string) statements {
-	fill := d.filler(table)
+func (d Dialect) statements(table string) (statements, error) {
+	fill, err := d.filler(table)
+	if err != nil {
+		return statements{}, err
+	}
 	const gone = " RETURNING grp, state, reason, held, bytes"
 	return statements{
 		fill: fill,
@@ -149,7 +132,7 @@ func (d Dialect) statements(table string) statements {
 
 		head: fill(`SELECT version, {now}, {shard}, (SELECT coalesce(sum(n), 0) FROM {t}_counts WHERE grp = ? AND state = 255),
 			(SELECT coalesce(sum(bytes), 0) FROM {t}_counts WHERE grp = ? AND state = 255) FROM {t}_schema WHERE one = 1`),
-		letterLock: d.bind(d.letter),
+		letterLock: d.kit.Bind(d.letter),
 		selectOne:  fill(`SELECT {columns}, failures, payload FROM {t} WHERE id = ?{rows}`),
 		insert: fill(`INSERT INTO {t} ({columns}, failures, payload, held, bytes)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
@@ -191,7 +174,7 @@ func (d Dialect) statements(table string) statements {
 		tally:       fill(`SELECT grp, state, reason, held, count(*) AS n FROM {t} WHERE {where} GROUP BY grp, state, reason, held`),
 		oldest:      fill(`SELECT min(kept) FROM {t} WHERE {where}`),
 		newest:      fill(`SELECT max(kept) AS kept FROM {t} WHERE {where}`),
-	}
+	}, nil
 }
 
 // often are the statements that SQLite has prepared.
@@ -202,33 +185,18 @@ func (s *statements) often() []string {
 	}
 }
 
-var tableName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*(\.[a-zA-Z_][a-zA-Z0-9_]*)?$`)
+// maxTable leaves room for what names of tables and indexes have behind it.
+const maxTable = 40
 
-var errDialect = errors.New("sqlletters: the dialect is missing")
-
-func (d Dialect) check(table string) error {
-	if d.name == "" {
-		return errDialect
-	}
-	if !tableName.MatchString(table) || len(table) > 40 {
-		return fmt.Errorf("sqlletters: %.50q is no table name of up to 40 letters, digits and _", table)
-	}
-	return nil
-}
-
-// filler returns what fills texts for a table. Texts with {where} are bound later.
-func (d Dialect) filler(table string) func(string) string {
-	now := d.now
-	if now == "" {
-		now = "0"
-	}
-	r := strings.NewReplacer("{t}", table, "{s}", table[:strings.LastIndexByte(table, '.')+1], "{i}", strings.ReplaceAll(table, ".", "_"), "{text}", d.text, "{blob}", d.blob, "{float}", d.float,
-		"{now}", now, "{shard}", d.shard, "{rows}", d.rows, "{part}", "LIMIT "+strconv.Itoa(part), "{columns}", columns, "{course}", courseColumns)
+// filler returns what fills and binds texts for a table. Texts with {where} are bound later.
+func (d Dialect) filler(table string) (func(string) string, error) {
+	r, err := d.kit.Filler(table, maxTable, "{t}", table, "{s}", table[:strings.LastIndexByte(table, '.')+1], "{text}", d.text, "{float}", d.float,
+		"{now}", cmp.Or(d.kit.Now, "0"), "{shard}", d.shard, "{rows}", d.rows, "{part}", "LIMIT "+strconv.Itoa(part), "{columns}", columns, "{course}", courseColumns)
 	return func(text string) string {
-		text = r.Replace(text)
+		text = r(text)
 		if strings.Contains(text, "{where}") {
 			return text
 		}
-		return d.bind(text)
-	}
+		return d.kit.Bind(text)
+	}, err
 }

@@ -27,7 +27,7 @@ func (w *where) String() string { return strings.Join(w.parts, " AND ") }
 
 // fill puts the condition into a statement, to be used once.
 func (w *where) fill(text string) string {
-	return w.d.bind(strings.ReplaceAll(text, "{where}", w.String()))
+	return w.d.kit.Bind(strings.ReplaceAll(text, "{where}", w.String()))
 }
 
 // pick is the condition of a query, in one state and after a place.
@@ -114,7 +114,7 @@ func (s *Store) each(q *deadletter.Query, from deadletter.Place, text string, mo
 		parts = append(parts, "SELECT * FROM ("+strings.ReplaceAll(text, "{where}", w.String())+") AS x")
 		args = append(append(args, w.args...), more...)
 	}
-	return s.dialect.bind(strings.Join(parts, " UNION ALL ")), args
+	return s.dialect.kit.Bind(strings.Join(parts, " UNION ALL ")), args
 }
 
 // list reads up to limit letters of each state.

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/gabion-go/gabion/internal/sqlkit"
 	"github.com/gabion-go/gabion/messages/deadletter"
 	"github.com/gabion-go/gabion/messages/message"
 )
@@ -144,7 +145,7 @@ func (d Dialect) insertValues(r *deadletter.Record) []any {
 		d.id(r.ID), d.str(r.Group), d.str(r.Source), d.str(r.Reason), d.str(r.Letter.Order), int(r.State),
 		deadletter.Nanos(r.Kept), deadletter.Nanos(r.Since), r.Token, deadletter.Nanos(r.Until), r.Redriven, int(r.Resolved), d.str(r.Drive),
 		r.Attempts, deadletter.Nanos(r.First), deadletter.Nanos(r.Last), d.str(r.Key), d.str(r.Position), d.str(r.By), d.str(r.Note),
-		d.str(newest(r)), d.str(writeHeaders(r.Headers)), d.str(writeFailures(r.Failures)), blob(r.Payload), number(r.Held()), r.Bytes(),
+		d.str(newest(r)), d.str(writeHeaders(r.Headers)), d.str(writeFailures(r.Failures)), sqlkit.NotNil(r.Payload), number(r.Held()), r.Bytes(),
 	}
 }
 
@@ -156,14 +157,6 @@ func (d Dialect) updateValues(r *deadletter.Record) []any {
 		r.Attempts, deadletter.Nanos(r.First), deadletter.Nanos(r.Last), d.str(r.By), d.str(r.Note), d.str(newest(r)), d.str(writeFailures(r.Failures)),
 		number(r.Held()), r.Bytes(), d.id(r.ID),
 	}
-}
-
-// blob is never NULL.
-func blob(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
 }
 
 // A storedQuery is what a redrive picks, as the table has it. Texts may have any bytes.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/sqlgroup"
-	"github.com/gabion-go/gabion/internal/sqltable"
+	"github.com/gabion-go/gabion/internal/sqlkit"
 	"github.com/gabion-go/gabion/internal/sqltx"
 	"github.com/gabion-go/gabion/messages/deadletter"
 )
@@ -33,14 +33,14 @@ var _ deadletter.Store = (*Store)(nil)
 // [Store.Migrate] makes them. It does not ask the database anything. The error is about the
 // dialect, the name or the options.
 func New(db *sql.DB, d Dialect, table string, o deadletter.Options) (*Store, error) {
-	err := d.check(table)
+	texts, err := d.statements(table)
 	if err == nil {
 		err = o.Validate()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("sqlletters: %w", err)
 	}
-	s := &Store{db: db, dialect: d, options: o.Resolved(), room: deadletter.NewRoom(o), sql: d.statements(table), taker: deadletter.NewTaker()}
+	s := &Store{db: db, dialect: d, options: o.Resolved(), room: deadletter.NewRoom(o), sql: texts, taker: deadletter.NewTaker()}
 	if d.group {
 		s.group = sqlgroup.New(db, sqlgroup.Texts{Store: "sqlletters", Lock: s.sql.lock, Prepared: s.sql.often()}, refusal)
 	}
@@ -154,7 +154,7 @@ func (t *tx) begin() error {
 	switch {
 	case t.options.Clock != nil:
 		t.now = t.options.Clock()
-	case t.dialect.now != "":
+	case t.dialect.kit.Now != "":
 		t.now = deadletter.Time(now)
 	default:
 		t.now = time.Now()
@@ -229,11 +229,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	for try := 1; ; try++ {
-		if err = s.migrate(ctx); !sqltable.Raced(err) && !sqltx.Conflict(err) || try == sqltable.MigrateTries {
-			return clear(err)
-		}
-	}
+	return clear(sqlkit.UntilMade(func() error { return s.migrate(ctx) }))
 }
 
 // Check returns what keeps the store from being used: a database that does not answer,
@@ -256,7 +252,7 @@ func (s *Store) version(ctx context.Context) (version int, err error) {
 // migrate makes all steps in one transaction, which begins with a write so that only one
 // process is at it.
 func (s *Store) migrate(ctx context.Context) error {
-	if err := sqltable.CheckDB(ctx, s.dialect.name, s.db); err != nil {
+	if err := s.dialect.kit.Check(ctx, sqlkit.DB{DB: s.db}); err != nil {
 		return err
 	}
 	if _, err := s.db.ExecContext(ctx, s.sql.schemaTable); err != nil {

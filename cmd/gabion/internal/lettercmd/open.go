@@ -13,7 +13,7 @@ import (
 	_ "modernc.org/sqlite"             // the driver "sqlite"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
-	"github.com/gabion-go/gabion/internal/sqltable"
+	"github.com/gabion-go/gabion/internal/sqlkit"
 	"github.com/gabion-go/gabion/messages/deadletter"
 	"github.com/gabion-go/gabion/messages/deadletter/sqlletters"
 )
@@ -39,8 +39,8 @@ func open(ctx context.Context, o *options) (deadletter.Store, func(), error) {
 			return nil, nil, err
 		}
 		s, stop, err := openSQL(ctx, o, sqlletters.SQLite, "sqlite", fileName(rest))
-		if sqltable.AtRest(rest, err) {
-			return openSQL(ctx, o, sqlletters.SQLite, "sqlite", operator.SQLite(rest, sqltable.Resting))
+		if sqlkit.AtRest(rest, err) {
+			return openSQL(ctx, o, sqlletters.SQLite, "sqlite", operator.SQLite(rest, sqlkit.Resting))
 		}
 		return s, stop, err
 	case "postgres", "postgresql":

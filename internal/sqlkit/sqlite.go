@@ -1,10 +1,30 @@
-package sqltable
+package sqlkit
 
 import (
 	"errors"
 	"io/fs"
+	"net/url"
 	"os"
+	"path/filepath"
 )
+
+// fileMode is a new file's: answers and messages are in it. SQLite gives its -wal and -shm files the
+// database's permissions.
+const fileMode = 0o600
+
+// CreateFile makes a missing file, empty and private: SQLite would make one that all users can read.
+func CreateFile(file string) error {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, fileMode)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// FileName is the name of a file for the driver of SQLite, with options.
+func FileName(file, options string) string {
+	return "file:" + (&url.URL{Path: filepath.ToSlash(file)}).EscapedPath() + "?" + options
+}
 
 // Resting are the options of SQLite for a file that [AtRest] tells of. The file must not be written
 // while it is open: opening it to write makes the files that AtRest looks for.
