@@ -1,21 +1,4 @@
-package doctorcmd
-
-import (
-	"context"
-	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
-	"strings"
-	"testing"
-	"time"
-
-	"github.com/gabion-go/gabion"
-	"github.com/gabion-go/gabion/config"
-	"github.com/gabion-go/gabion/policy"
-	"github.com/gabion-go/gabion/record"
-)
+package lintcmd
 
 // A source is what a dependency was measured by: successes of so long, and calls that failed.
 type sourced struct {
@@ -169,23 +152,3 @@ func add(t *testing.T, file, text string) {
 	}
 }
 
-// All lines pass the rule, also those that propose to change something else than the
-// attempt's timeout.
-func TestTheRuleKnowsWhatMakesAPolicyShorter(t *testing.T) {
-	d := &diagnosis{text: []byte("version: 1\ndependencies:\n  stock: {timeout: {call: 10s, attempt: 2s}, breaker: {open: 1s}}\n")}
-	for change, want := range map[string]bool{
-		"timeout.attempt 1s": true, "timeout.attempt 3s": false, "timeout.call 9s": true, "timeout.call 11s": false,
-		"breaker.slow_call 1s": true, "breaker.slow_call 1900ms": false, "breaker.open 500ms": true, "breaker.open 3s": false,
-		"bulkhead.queue_timeout 100ms": true, "bulkhead.queue_timeout 2s": false, "bulkhead.limit 10": true, "bulkhead.limit 200": false,
-		"timeout.percentile 99.9%": true, "retry.attempts 2": false, "timeout.call off": false,
-	} {
-		path, value, _ := strings.Cut(change, " ")
-		l := line{Dependency: "stock", Changes: []config.Change{{Dependency: "stock", Path: path, Value: value}}}
-		if _, err := config.Edit("f", d.text, l.Changes); err != nil {
-			t.Fatal(change, err)
-		}
-		if got := d.shortens("f", &l); got != want {
-			t.Errorf("%s shortens: %t", change, got)
-		}
-	}
-}

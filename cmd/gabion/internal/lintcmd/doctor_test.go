@@ -1,15 +1,14 @@
-package doctorcmd
+package lintcmd
 
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
-	"net/http"
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,7 +19,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/dashboard"
-	"github.com/gabion-go/gabion/lint"
+	"github.com/gabion-go/gabion/internal/formulas"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/gabion-go/gabion/record"
 )
@@ -28,7 +27,7 @@ import (
 func doctor(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
-	code = cli.Run(t.Context(), Command(), args, &out, &err)
+	code = cli.Run(t.Context(), Doctor(), args, &out, &err)
 	return code, out.String(), err.String()
 }
 
@@ -237,76 +236,6 @@ func TestALivingProcessIsExamined(t *testing.T) {
 	}
 }
 
-// The names that are read are those that contrib/gabionprom exposes.
-func TestMetricsAreThoseThatThereAre(t *testing.T) {
-	code, err := os.ReadFile("metrics.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	docs, err := os.ReadFile("../../../../docs/metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := regexp.MustCompile(`"(gabion_[a-z_]+)"`).FindAllSubmatch(code, -1)
-	if len(names) < 8 {
-		t.Fatalf("%d names", len(names))
-	}
-	for _, n := range names {
-		if name := string(n[1]); name != "gabion_" && !bytes.Contains(docs, []byte("| `"+name+"` |")) {
-			t.Errorf("%s is not exposed", name)
-		}
-	}
-}
-
-// metrics is what an endpoint answers for a dependency with 20,000 calls in 1,000 s.
-const metrics = `# TYPE process_start_time_seconds gauge
-process_start_time_seconds 1.7e+09
-# TYPE gabion_calls_total counter
-gabion_calls_total{dependency="stock",operation="",outcome="ok"} 19000
-gabion_calls_total{dependency="stock",operation="",outcome="bulkhead_full"} 1000
-# TYPE gabion_attempts_total counter
-gabion_attempts_total{dependency="stock",kind="first",operation="",result="success"} 19000
-gabion_attempts_total{dependency="stock",kind="retry",operation="",result="timeout"} 400
-# TYPE gabion_timeouts_total counter
-gabion_timeouts_total{dependency="stock",layer="attempt"} 400
-# TYPE gabion_bulkhead_limit gauge
-gabion_bulkhead_limit{dependency="stock"} 10
-# TYPE gabion_attempt_duration_seconds histogram
-gabion_attempt_duration_seconds_bucket{dependency="stock",operation="",result="success",le="0.5"} 15000
-gabion_attempt_duration_seconds_bucket{dependency="stock",operation="",result="success",le="1"} 18900
-gabion_attempt_duration_seconds_bucket{dependency="stock",operation="",result="success",le="2"} 19000
-gabion_attempt_duration_seconds_bucket{dependency="stock",operation="",result="success",le="+Inf"} 19000
-gabion_attempt_duration_seconds_sum{dependency="stock",operation="",result="success"} 9000
-gabion_attempt_duration_seconds_count{dependency="stock",operation="",result="success"} 19000
-`
-
-func TestMetricsAreRead(t *testing.T) {
-	all, err := readMetrics(strings.NewReader(metrics), time.Unix(1_700_001_000, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := all["stock"]
-	if v.calls != 20000 || v.rate() != 20 || v.retries != 400 || v.cut != 400 || v.limit != 10 || v.latency.P99 != time.Second || v.latency.P999 != 2*time.Second {
-		t.Errorf("%+v", v)
-	}
-	file := written(t, "version: 1\ndependencies: {stock: {bulkhead: {limit: 10}}}\n")
-	source := filepath.Join(t.TempDir(), "metrics.txt")
-	for _, text := range []string{metrics, metrics[:len(metrics)-40]} {
-		if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		code, out, _ := doctor(t, source, "--config", file)
-		if code != exitFindings || !strings.Contains(out, "refused 5 % of the calls (1000 of 20,000)") {
-			t.Errorf("code %d: %s", code, out)
-		}
-	}
-	for _, none := range []string{"", "up 1\n", "}{", "<html>"} {
-		if all, err := readMetrics(strings.NewReader(none), time.Now()); len(all) > 0 || err == nil {
-			t.Errorf("%q: %v, %v", none, all, err)
-		}
-	}
-}
-
 func TestWhatIsCalledWronglyIsTold(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                   "no source is named",
@@ -324,30 +253,3 @@ func TestWhatIsCalledWronglyIsTold(t *testing.T) {
 	}
 }
 
-// Whatever a source holds, nothing panics.
-func FuzzSources(f *testing.F) {
-	f.Add([]byte(metrics))
-	f.Add([]byte(`{"version":1,"dependencies":[{"name":"a","calls":1e308}]}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, read := range []func() (map[string]*vitals, error){
-			func() (map[string]*vitals, error) { return readMetrics(bytes.NewReader(data), time.Now()) },
-			func() (map[string]*vitals, error) { return readPage(bytes.NewReader(data)) },
-			func() (map[string]*vitals, error) {
-				all, _, err := measure(record.Entries(bytes.NewReader(data)))
-				return all, err
-			},
-		} {
-			all, _ := read()
-			diagnose("gabion.yaml", []byte("version: 1\ndependencies: {stock: {}, a: {}}\n"), all)
-		}
-	})
-}
-
-// Behind each line is a rule that there is.
-func TestTheRulesBehindTheLinesAreRules(t *testing.T) {
-	for _, id := range []string{ruleTimeout, ruleFar, ruleBudget, ruleUnsafe, ruleFlap, ruleBulkhead, ruleWide, ruleRetention} {
-		if !slices.ContainsFunc(lint.Rules(), func(r lint.Rule) bool { return r.ID == id }) {
-			t.Errorf("%s is no rule", id)
-		}
-	}
-}
