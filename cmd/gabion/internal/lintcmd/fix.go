@@ -45,7 +45,7 @@ func (r *request) fix(in []input) *fixer {
 
 // shows reports whether a finding is among those that were asked for.
 func (r *request) shows(f lint.Finding) bool {
-	return f.Severity >= r.least && (len(r.ids) == 0 || slices.Contains(r.ids, f.Rule.ID))
+	return f.Severity >= r.least && (len(r.ids) == 0 || slices.Contains(r.ids, f.Rule.ID)) && (!r.doctor || r.source.Knows(f))
 }
 
 func (f *fixer) run() {

@@ -116,15 +116,23 @@ func (r *request) main(c *cobra.Command, words []string) int {
 	var caller wrong
 	switch {
 	case errors.As(err, &caller):
-		fmt.Fprintf(r.stderr, "gabion lint: %v\n\n%s", err, usage)
+		fmt.Fprintf(r.stderr, "%s: %v\n\n%s", r.name(), err, usage)
 		return exitUsage
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
 	case err != nil:
-		fmt.Fprintln(r.stderr, "gabion lint:", err)
+		fmt.Fprintln(r.stderr, r.name()+":", err)
 		return exitFailure
 	}
 	return code
+}
+
+// name is the command's own.
+func (r *request) name() string {
+	if r.doctor {
+		return "gabion doctor"
+	}
+	return "gabion lint"
 }
 
 // do does what is asked for, and returns the exit code.
@@ -177,7 +185,7 @@ func (r *request) inputs(ctx context.Context, words []string) (in []input, faile
 		return nil, 0, err
 	}
 	if r.source.Cut != nil {
-		fmt.Fprintf(r.stderr, "gabion lint: %s: %v; what stands before it was used\n", r.from, r.source.Cut)
+		fmt.Fprintf(r.stderr, "%s: %s: %v; what stands before it was used\n", r.name(), r.from, r.source.Cut)
 	}
 	if len(words) > 0 {
 		return r.read(ctx, words)

@@ -51,7 +51,7 @@ func (r *request) read(ctx context.Context, words []string) (in []input, failed 
 		case errors.Is(err, context.Canceled):
 			return nil, 0, err
 		case err != nil:
-			fmt.Fprintln(r.stderr, "gabion lint:", err)
+			fmt.Fprintln(r.stderr, r.name()+":", err)
 			failed = exitFailure
 		case !named(in, one):
 			in = append(in, one)

@@ -3,8 +3,10 @@ package measured
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -154,44 +156,44 @@ func TestAThousandRecordingsWithKnownTruth(t *testing.T) {
 			sums[w.name] = k
 		}
 		k.n, all.n = k.n+1, all.n+1
-		for _, f := range before {
-			if len(f.Fix) == 0 {
-				continue
-			}
-			after, err := config.Edit("gabion.yaml", text, f.Fix)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, g := range look(t, s, after) {
-				if len(g.Fix) > 0 {
-					t.Errorf("recording %d, %s: after %v, %v is proposed", i, w.name, f.Fix, g.Fix)
+		after := text
+		for n := 0; ; n++ {
+			found := look(t, s, after)
+			at := slices.IndexFunc(found, func(f lint.Finding) bool { return len(f.Fix) > 0 })
+			if at < 0 {
+				for _, f := range found {
+					if !had(before, f) {
+						t.Errorf("recording %d, %s: the proposals lead to %v", i, w.name, f)
+					}
 				}
-				if !had(before, g) {
-					t.Errorf("recording %d, %s: %v leads to %v", i, w.name, f.Fix, g)
-				}
+				break
 			}
-			is, _ := config.Read("gabion.yaml", after)
-			to := is.Policies["stock"].Timeout.Attempt
-			if to < 50*time.Millisecond {
-				t.Errorf("recording %d: %v is proposed", i, to)
-			}
-			k.proposed, all.proposed = k.proposed+1, all.proposed+1
-			if to >= timeout {
-				continue
-			}
-			cut := w.beyond(to.Seconds(), 1)
-			if w.name == "an incident" { // what was seen, in whatever part of it
-				cut = 0
-				for part := range 100 {
-					cut += w.beyond(to.Seconds(), float64(part)/100) / 100
-				}
-			}
-			for _, s := range []*sum{k, &all} {
-				s.shorter, s.cut, s.worst = s.shorter+1, s.cut+cut, max(s.worst, cut)
+			if after, err = config.Edit("gabion.yaml", after, found[at].Fix); err != nil || n > 5 {
+				t.Fatalf("recording %d, %s: %v is proposed again and again: %v", i, w.name, found[at].Fix, err)
 			}
 		}
+		is, _ := config.Read("gabion.yaml", after)
+		to := is.Policies["stock"].Timeout.Attempt
+		if to == timeout {
+			continue
+		}
+		k.proposed, all.proposed = k.proposed+1, all.proposed+1
+		if to >= timeout {
+			continue
+		}
+		cut := w.beyond(to.Seconds(), 1)
+		if w.name == "an incident" { // what was seen, in whatever part of it
+			cut = 0
+			for part := range 100 {
+				cut += w.beyond(to.Seconds(), float64(part)/100) / 100
+			}
+		}
+		for _, s := range []*sum{k, &all} {
+			s.shorter, s.cut, s.worst = s.shorter+1, s.cut+cut, max(s.worst, cut)
+		}
 	}
-	for name, k := range sums {
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
+		k := sums[name]
 		t.Logf("%-14s %4d recordings, %3d proposals, %3d shorter: %.4f of 1,000 cut off, at worst %.2f",
 			name, k.n, k.proposed, k.shorter, 1000*k.cut/float64(max(k.shorter, 1)), 1000*k.worst)
 	}
