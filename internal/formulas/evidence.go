@@ -75,7 +75,8 @@ const worthwhile = 1.5
 
 // AttemptFor is an attempt's timeout where 999 of 1,000 attempts end within reach: twice that, and
 // not less than half of the call's time or, with a short call, than the default. Below that the lab
-// shows no gain, and losses where a dependency slows down (lab/internal/crosscheck, docs/doctor.md).
+// shows more losses where a dependency slows down than gains where a replica of it hangs
+// (lab/internal/crosscheck, docs/doctor.md).
 func AttemptFor(p policy.Policy, reach time.Duration) time.Duration {
 	call, def := p.Resolved().Timeout.Call, policy.Policy{}.Resolved().Timeout
 	if call <= 0 {
