@@ -82,7 +82,7 @@ func AttemptFor(p policy.Policy, reach time.Duration) time.Duration {
 	if call <= 0 {
 		call = def.Call
 	}
-	return max(Times(2, reach), call/2, def.Attempt)
+	return max(Times(2, reach), (call / 2).Truncate(time.Millisecond), def.Attempt)
 }
 
 // FarAbove reports whether an attempt may take so much longer than to that it is worth to

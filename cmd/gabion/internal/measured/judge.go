@@ -83,7 +83,7 @@ func (j *judge) timeouts() {
 	if t.Attempt > 0 && to > t.Attempt {
 		rule, how = ruleTimeout, lint.Warning
 	}
-	j.say(rule, how, "timeout.attempt", "timeout.attempt: "+text(to), []config.Change{j.set("timeout.attempt", text(to))}, "%s", why)
+	j.say(rule, how, "timeout.attempt", "timeout.attempt: "+policy.FormatDuration(to), []config.Change{j.set("timeout.attempt", policy.FormatDuration(to))}, "%s", why)
 }
 
 // budget says when re-sends were refused, and when there never were any.
