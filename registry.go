@@ -70,12 +70,18 @@ func (r *Registry) open(name string, rules *machine.Rules, parent *Dependency, m
 	return open(name, rules, opts, parent)
 }
 
-// compileAll makes every policy ready, or none.
+// compileAll makes every policy ready, or none. Names of equal policies share their rules,
+// which are more than a kilobyte and never change.
 func compileAll(policies map[string]policy.Policy) (map[string]*machine.Rules, error) {
-	rules := make(map[string]*machine.Rules, len(policies))
+	rules, same := make(map[string]*machine.Rules, len(policies)), map[string]*machine.Rules{}
 	var wrong []error
 	for _, name := range slices.Sorted(maps.Keys(policies)) {
-		rule, err := machine.Compile(policies[name])
+		text := fmt.Sprintf("%#v", policies[name])
+		rule, err := same[text], error(nil)
+		if rule == nil {
+			rule, err = machine.Compile(policies[name])
+			same[text] = rule
+		}
 		if name == "" {
 			err = errors.Join(errNoName, err)
 		}

@@ -112,7 +112,7 @@ func TestTileSaysWhy(t *testing.T) {
 			r := l.row()
 			want := note{Tone: c.tone, Text: c.text, Since: at.Milliseconds(), Then: c.then}
 			if c.state == "open" {
-				want.Head = "open"
+				want.Head, want.Help = "open", runbook+"gabionbreakeropen"
 			}
 			switch {
 			case c.until > 0:
@@ -193,7 +193,7 @@ func TestRefusalsComeWithTheirNumbers(t *testing.T) {
 		l.tell(policy.Event{Kind: policy.KindAttemptRefused, Reason: policy.BulkheadFull, Numbers: &policy.Numbers{Limit: 8, InUse: 8, Queued: 4}})
 	}
 	r := l.row()
-	want := note{Tone: toneWarning, Text: "14 attempts turned away: no slot is free", About: "limit 8, 4 queued", Since: l.now.Milliseconds()}
+	want := note{Tone: toneWarning, Text: "14 attempts turned away: no slot is free", About: "limit 8, 4 queued", Since: l.now.Milliseconds(), Help: reasons + "bulkhead_full"}
 	if r.Notes[0] != want || r.Tone != toneWarning {
 		t.Errorf("%+v, want %+v", r.Notes, want)
 	}

@@ -39,12 +39,42 @@ func (t *tile) judge(r *row, v *view) {
 		slices.SortStableFunc(r.Notes, func(a, b note) int { return strings.Compare(b.Head, a.Head) }) // since when comes first
 	}
 	if worse[r.Tone] >= worse[toneWarning] {
-		r.Doing = t.doing(r)
+		r.Doing, r.Cause = t.doing(r), t.cause(v)
 	}
 	t.calm = r.Tone == toneQuiet
 }
 
 func (r *row) add(n note) { r.Notes = append(r.Notes, n) }
+
+// Where the page sends its readers: to what an alert of the same name says to do, or a reason.
+const (
+	docs    = "https://github.com/gabion-go/gabion/blob/main/docs/"
+	runbook = docs + "alerts.md#"
+	reasons = docs + "reasons.md#"
+)
+
+// cause is the failure that happened most often of those that go on. It is nil where none
+// does, as when a breaker was opened by hand.
+func (t *tile) cause(v *view) *cause {
+	var most *failure
+	for i := range t.errors {
+		f := &t.errors[i]
+		if v.now-f.last <= recently && f.class != policy.ClassClient && f.class != policy.ClassBusiness && (most == nil || f.count > most.count) {
+			most = f
+		}
+	}
+	if most == nil {
+		return nil
+	}
+	text := most.class.String()
+	if most.code != "" {
+		text += " " + most.code
+	}
+	if most.reason != policy.None {
+		text += ", " + spoken(most.reason.String())
+	}
+	return &cause{fmt.Sprintf("%s ×%d", text, most.count), v.date(most.last)}
+}
 
 // breaker says what the breaker does and why.
 func (t *tile) breaker(r *row, v *view) {
@@ -119,7 +149,7 @@ func (t *tile) stateNote(r *row, v *view, p policy.PartitionStats, b breaker) {
 
 // openNote says since when and why a breaker is not closed, and what its probes say.
 func (t *tile) openNote(n *note, v *view, p *policy.PartitionStats, b *breaker) {
-	n.Tone, n.Since = toneTrouble, 0
+	n.Tone, n.Since, n.Help = toneTrouble, 0, runbook+"gabionbreakeropen"
 	n.Text = "open since before this page began to watch"
 	if h, known := b.opening(); known {
 		n.Head, n.Since, n.Text = "open", v.date(h.at), whyMoved(&h.event)
@@ -253,6 +283,7 @@ func (t *tile) refusing(r *row, v *view) {
 		}
 		r.add(note{
 			Tone: toneWarning, Text: fmt.Sprintf(about.text, what), About: why.Numbers(about.reason, last.numbers), Since: v.date(last.at),
+			Help: reasons + about.reason.String(),
 		})
 	}
 }
@@ -317,12 +348,18 @@ func (t *tile) failing(r *row) {
 	if sent < manyFail {
 		return
 	}
-	switch share := float64(o.Failed) / float64(sent); {
+	share := float64(o.Failed) / float64(sent)
+	n := note{Tone: toneWarning, Text: percent(share) + " of the calls that were sent failed", Help: runbook + "gabioncallsfailing"}
+	switch {
+	case share < 0.05:
+		return
 	case share >= 0.5:
-		r.add(note{Tone: toneTrouble, Text: percent(share) + " of the calls that were sent failed"})
-	case share >= 0.05:
-		r.add(note{Tone: toneWarning, Text: percent(share) + " of the calls that were sent failed"})
+		n.Tone = toneTrouble
 	}
+	if b := t.vitals.lead().Breaker; t.vitals.known && !t.vitals.unguarded && b.State == policy.StateClosed {
+		n.More = breakerLevel(&b, &t.vitals.policy.Breaker)
+	}
+	r.add(n)
 }
 
 // deciding says what became of requests with a key and of messages, where those are all

@@ -88,11 +88,21 @@ func breakerLevel(b *policy.BreakerStats, rule *policy.Breaker) string {
 	if b.Counts.Slow > 0 {
 		text += fmt.Sprintf(", %s were slow", share(b.Counts.Slow, b.Counts.Calls))
 	}
-	switch {
-	case rule.FailureRate > 0:
-		text += fmt.Sprintf("; it opens at %s of at least %d", percent(float64(rule.FailureRate)), rule.MinCalls)
-	case rule.Consecutive > 0:
-		text += fmt.Sprintf("; it opens at %d in a row", rule.Consecutive)
+	var opens []string
+	if rule.FailureRate > 0 {
+		opens = append(opens, percent(float64(rule.FailureRate)))
+		if b.Counts.Calls < int64(rule.MinCalls) {
+			text += fmt.Sprintf(", %d of the %d calls needed so far", b.Counts.Calls, rule.MinCalls)
+		}
+	}
+	if rule.Failures > 0 {
+		opens = append(opens, plural(int64(rule.Failures), "failure", "failures"))
+	}
+	if rule.Consecutive > 0 {
+		opens = append(opens, fmt.Sprintf("%d in a row", rule.Consecutive))
+	}
+	if len(opens) > 0 {
+		text += ", it opens at " + strings.Join(opens, " or ")
 	}
 	return text
 }

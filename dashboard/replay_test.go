@@ -66,7 +66,7 @@ func TestReplayPlaysWhileSomebodyWatches(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		now := tileOf(t, p, "bank")
 		want := note{Tone: toneTrouble, Text: "20 failures in a row", Since: recorded.Add(5 * time.Minute).UnixMilli(),
-			Until: recorded.Add(6 * time.Minute).UnixMilli(), Head: "open", Then: "next probe at the latest"}
+			Until: recorded.Add(6 * time.Minute).UnixMilli(), Head: "open", Then: "next probe at the latest", Help: runbook + "gabionbreakeropen"}
 		if now.State != "open" || now.Notes[0] != want {
 			t.Errorf("in the outage: %s %+v, want %+v", now.State, now.Notes, want)
 		}

@@ -12,8 +12,9 @@ import (
 // milliseconds since 1970, durations in milliseconds; a time of 0 is unknown, and -1 is never.
 type row struct {
 	Name  string `json:"name"`
-	State string `json:"state"` // a policy.BreakerState, "never_called", "no_breaker", "watched" or "keys"
-	Tone  string `json:"tone"`  // "trouble", "warning", "hand", "quiet" or "good"
+	State string `json:"state"`           // a policy.BreakerState, "never_called", "no_breaker", "watched" or "keys"
+	Tone  string `json:"tone"`            // "trouble", "warning", "hand", "quiet" or "good"
+	Cause *cause `json:"cause,omitempty"` // what fails most, if the tone is "trouble" or "warning"
 	Notes []note `json:"notes,omitempty"`
 	Doing string `json:"doing,omitempty"` // what gabion does about it, if the tone is "trouble" or "warning"
 
@@ -48,6 +49,13 @@ type note struct {
 	Since int64  `json:"since,omitempty"`
 	Until int64  `json:"until,omitempty"`
 	Then  string `json:"then,omitempty"` // what is then: "next probe"
+	Help  string `json:"help,omitempty"` // URL of what to do about it
+}
+
+// A cause is the commonest failure of a dependency that is in trouble.
+type cause struct {
+	Text string `json:"text"` // "server 503 ×799"
+	Last int64  `json:"last"`
 }
 
 type outcomes struct {

@@ -1,7 +1,7 @@
 // Everything about one dependency, in a sheet beside the list.
 
 import {Spark} from "./chart.js";
-import {errorLine, lines, notes} from "./tile.js";
+import {cause, errorLine, lines, notes} from "./tile.js";
 import {ago, clock, count, el, put, rate, say, sentence, span, spoken, stateWord, times, percent} from "./words.js";
 
 const actions = [
@@ -71,6 +71,7 @@ export class Detail {
 				el("h2", {id: "detail-name", tabindex: -1, autofocus: true}, this.name),
 				p.state = el("span.state"),
 				el("button.close", {type: "button", "aria-label": "Close", onclick: () => this.host.close()}, "×")),
+			p.cause = el("p.cause"),
 			p.notes = el("div.notes"),
 			p.doing = el("p.doing"),
 			p.figures = el("p.line"),
@@ -94,6 +95,7 @@ export class Detail {
 		say(this.host, "data-tone", r.tone);
 		say(this.host, "data-state", r.state);
 		put(p.state, stateWord(r.state));
+		cause(p.cause, r, now);
 		notes(p.notes, r.notes ?? [], now, 10);
 		put(p.doing, r.doing ?? "");
 		p.doing.hidden = !r.doing;

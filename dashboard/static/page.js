@@ -93,7 +93,7 @@ class List {
 	}
 
 	announce(row) {
-		const why = row.notes?.[0]?.text;
+		const why = [row.cause?.text, row.notes?.[0]?.text].filter(Boolean).join(", ");
 		$("news").append(el("p", null, `${row.name}: ${stateWord(probes(row.state) ? "open" : row.state)}${why ? ", " + why : ""}`));
 		while ($("news").children.length > 5) $("news").firstChild.remove();
 	}

@@ -27,7 +27,7 @@ export class Tile {
 				p.mark = el("span.mark", {"aria-hidden": "true"}),
 				el("h2", null, p.name = el("button.name", {type: "button", onclick: open, title: this.name}, this.name)),
 				p.state = el("span.state")),
-			el("div.about", null, p.notes = el("div.notes"), p.doing = el("p.doing")),
+			el("div.about", null, p.cause = el("p.cause"), p.notes = el("div.notes"), p.doing = el("p.doing")),
 			el("dl.figures", null,
 				figure("calls/s", p.rate = el("dd")),
 				figure("attempts per call", p.amp = el("dd")),
@@ -86,6 +86,7 @@ export class Tile {
 		put(p.mark, mark(r.tone));
 		put(p.state, stateWord(r.state));
 		say(p.state, "aria-label", `${stateWord(r.state)}, ${toneWord(r.tone)}`);
+		cause(p.cause, r, now);
 		notes(p.notes, r.notes ?? [], now, 2, true);
 		put(p.doing, r.doing ?? "");
 		p.doing.hidden = !r.doing;
@@ -154,16 +155,24 @@ function gauge(label) {
 	return Object.assign(box, {value, bar: host});
 }
 
+/** cause writes what fails most, before all else. */
+export function cause(host, r, now) {
+	host.hidden = !r.cause;
+	put(host, r.cause ? `${r.cause.text}, ${ago(r.cause.last, now)}` : "");
+}
+
 /** notes writes sentences into host, each with its tone. When they are short, the first alone has its numbers. */
 export function notes(host, all, now, most, short = false) {
 	const shown = all.slice(0, most);
 	while (host.children.length > shown.length) host.lastChild.remove();
-	while (host.children.length < shown.length) host.append(el("p", null, el("span.what"), " ", el("span.when")));
+	while (host.children.length < shown.length) host.append(el("p", null, el("span.what"), " ", el("span.when"), " ", el("a.help", {target: "_blank", rel: "noreferrer"}, "what to do")));
 	shown.forEach((note, i) => {
 		const p = host.children[i];
 		say(p, "class", "note " + note.tone);
 		put(p.firstChild, what(note, now, !short || i === 0));
-		put(p.lastChild, when(note, now, host.closest(".long") ? "; " : "\n"));
+		put(p.querySelector(".when"), when(note, now, host.closest(".long") ? "; " : "\n"));
+		p.lastChild.hidden = !note.help;
+		if (note.help) say(p.lastChild, "href", note.help);
 	});
 }
 

@@ -24,13 +24,27 @@ type alert struct {
 
 const subject = "{{ $labels.job }} calls {{ $labels.dependency }}: "
 
+// because is what fails most, as the page says it: "server 503 ×799, ". The class is that of
+// the attempts, and the code that of the retries. It is empty where nothing fails.
+var because = most(series(catalog.Attempts, `cluster=%q,namespace=%q,job=%q,dependency=%q,result!~'success|client|business|ignored'`), "result",
+	`{{ label "result" . }}{{ $class := label "result" . }}`+
+		most(series(catalog.Retries, `cluster=%q,namespace=%q,job=%q,dependency=%q`), "code", `{{ if ne (label "code" .) $class }} {{ label "code" . }}{{ end }}`)+
+		` ×{{ printf "%.0f" (value .) }}, `)
+
+// most is a template of Prometheus that writes text for the series that grew most in five
+// minutes, of all with one value of the label.
+func most(series, label, text string) string {
+	query := "topk(1, sum by (" + label + ") (increase(" + series + "[5m]))) > 0"
+	return "{{ range query (printf `" + query + "` $labels.cluster $labels.namespace $labels.job $labels.dependency) }}" + text + "{{ end }}"
+}
+
 var alerts = []alert{
 	{
 		name:     "GabionAmplificationHigh",
 		expr:     fmt.Sprintf("%s > 1.2 and %s > 0.1", recAmplified, recCalls),
 		lasts:    "5m",
 		severity: "critical",
-		summary:  subject + "{{ $value | humanize }} requests for each call",
+		summary:  subject + because + "{{ $value | humanize }} requests for each call",
 		means:    "Retries and hedges send more than 20 % more requests than there are calls. If the dependency fails because it is overloaded, they keep it down.",
 		look:     "The panel \"Amplification\" says since when. \"Retries by code\" says what is being repeated. Are requests sent again below (`gabion_resent_below_total`), or retried by another layer above or below gabion?",
 		do:       "If the dependency is overloaded, switch retries off: `gabion.SetRetries(false)` for the process, `Dependency.SetRetries(false)` for one. Then lower `retry.attempts` or the budget. Switch off the retries of every other layer.",
@@ -42,7 +56,7 @@ var alerts = []alert{
 		expr: fmt.Sprintf("max by (%[1]s) (%[2]s) > 0 or sum by (%[1]s) (increase(%[3]s[5m])) > 0",
 			who, series(catalog.BreakerPartitions, `state=~"open|half_open"`), catalog.BreakerOpens.Name),
 		severity: "warning",
-		summary:  subject + "a breaker is open, or was in the last 5 minutes",
+		summary:  subject + because + "a breaker is open, or was in the last 5 minutes",
 		means:    "Calls failed or were slow often enough that gabion refuses some or all of them. Callers get `breaker_open` at once. A few calls probe whether the dependency is back.",
 		look:     "\"Transitions\" has the cause. \"Calls by outcome\" says how bad it is, and \"Attempts by result\" what the failures are. \"Failure and slow ratio\" ends where the breaker opened: an open breaker has no ratio. `gabion_breaker_state` names the partition. Does the dependency's owner know?",
 		do:       "Mostly nothing: it closes when probes succeed. Look after the dependency. If the breaker opened without need, its rules are too sharp: see `breaker.failure_rate` and `min_calls`.",
@@ -54,7 +68,7 @@ var alerts = []alert{
 		expr:     fmt.Sprintf("max by (%s) (max_over_time(%s[1m])) > 0", who, series(catalog.BreakerPartitions, `state=~"open|half_open"`)),
 		lasts:    "10m",
 		severity: "critical",
-		summary:  subject + "a breaker has not closed for 10 minutes",
+		summary:  subject + because + "a breaker has not closed for 10 minutes",
 		means:    "The dependency has been failing for ten minutes, as far as the probes can tell.",
 		look:     "Is the dependency down, or does it only reject the probes? `gabion_breaker_state` names the partition. \"Attempts by result\" has the class of the probes' failures.",
 		do:       "Treat it as an outage of the dependency. If it is well in fact, close the breaker by hand: with the button of [the live page](page.md#overrides), or in the program with `Dependency.Breaker` and `Breaker.Reset`. The partition is the one that `gabion_breaker_state` names, which is the host for calls through gabionhttp. Then find out why its probes fail.",
@@ -67,7 +81,7 @@ var alerts = []alert{
 		expr: fmt.Sprintf("sum by (%[1]s, instance) (increase(%[2]s[10m])) > 4 unless sum by (%[1]s, instance) (increase(%[2]s[10m])) <= 2 * sum by (%[1]s, instance) (%[3]s)",
 			who, catalog.BreakerOpens.Name, catalog.BreakerPartitions.Name),
 		severity: "warning",
-		summary:  subject + "a breaker opened {{ $value | humanize }} times in 10 minutes",
+		summary:  subject + because + "a breaker opened {{ $value | humanize }} times in 10 minutes",
 		means:    "The breaker closes when its probes succeed and opens again under the full load, more than twice for each breaker of the dependency. A breaker whose probes fail does not flap: it stays open. The dependency has some capacity, but not enough, or fails for a part of the requests.",
 		look:     "\"Transitions\" has the causes. Do one kind of requests or one partition fail? Is the dependency short of capacity?",
 		do:       "Send it less: a smaller bulkhead or a rate limit lets it recover. A longer `breaker.open`, or more `probe_calls`, makes the breaker slower to believe in it.",
@@ -80,7 +94,7 @@ var alerts = []alert{
 			rates(who, series(catalog.Suppressed, `reason="budget_exhausted"`), "5m"), recCalls),
 		lasts:    "5m",
 		severity: "warning",
-		summary:  subject + "the retry budget is spent: {{ $value | humanizePercentage }} of the calls fail without a retry",
+		summary:  subject + because + "the retry budget is spent: {{ $value | humanizePercentage }} of the calls fail without a retry",
 		means:    "More calls fail than the budget has retries for. The budget does what it is for: it keeps retries from adding to an outage. Those calls fail with `budget_exhausted`.",
 		look:     "\"Attempts by result\": is this an outage, or a steady share of failures? \"Retry budget\" has the level.",
 		do:       "In an outage, look after the dependency and leave the budget alone. If a small, steady share of failures spends it, mend these failures first. Only then raise the budget.",
@@ -92,7 +106,7 @@ var alerts = []alert{
 		expr:     fmt.Sprintf("%s < 0.5 and %s > 0.05", recSuccess, recRetried),
 		lasts:    "10m",
 		severity: "warning",
-		summary:  subject + "only {{ $value | humanizePercentage }} of the calls that are retried succeed",
+		summary:  subject + because + "only {{ $value | humanizePercentage }} of the calls that are retried succeed",
 		means:    "Retries mostly fail, too. They add load and waiting, and help few.",
 		look:     "\"Retries by code\": are these failures that pass? Is the backoff shorter than the failure lasts?",
 		do:       "Mark failures that do not pass as permanent (`http.permanent`, or a classifier). Otherwise this is an outage: let the breaker and the budget work.",

@@ -88,6 +88,8 @@ type ruleTest struct {
 	at     int
 	fires  []*alert
 	silent []*alert
+
+	summary string // of the first that fires, if its text is tested
 }
 
 func (r *ruleTest) write(b *strings.Builder) {
@@ -100,6 +102,9 @@ func (r *ruleTest) write(b *strings.Builder) {
 			fmt.Fprintf(b, ", %s: %q", l, a.labels[l])
 		}
 		b.WriteString("}\n")
+		if r.summary != "" {
+			fmt.Fprintf(b, "            exp_annotations: {summary: %q, runbook_url: %q}\n", r.summary, runbook+a.anchor())
+		}
 	}
 	for _, a := range r.silent {
 		fmt.Fprintf(b, "      - eval_time: %dm\n        alertname: %s\n        exp_alerts: []\n", r.at, a.name)
@@ -209,5 +214,44 @@ func TestRulesThatAreBrokenAreSeen(t *testing.T) {
 		if err == nil || !strings.Contains(out, "alertname: "+a.name+",") {
 			t.Errorf("no check saw that %s never fires", a.name)
 		}
+	}
+}
+
+// The first thing that an alert says is what fails.
+func TestAlertsNameTheCause(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: promtool plays hours of metrics")
+	}
+	var open *alert
+	for i := range alerts {
+		if alerts[i].name == "GabionBreakerOpen" {
+			open = &alerts[i]
+		}
+	}
+	cause := func(cause string, more map[string]string) ruleTest {
+		test := firing(open)
+		maps.Copy(test.series, more)
+		test.summary = "shop calls pay: " + cause + "a breaker is open, or was in the last 5 minutes"
+		return test
+	}
+	tests := []ruleTest{
+		cause("server 503 ×150, ", map[string]string{
+			`gabion_attempts_total{kind="first",result="server"}`:  "0+20x400",
+			`gabion_attempts_total{kind="retry",result="server"}`:  "0+10x400",
+			`gabion_attempts_total{kind="first",result="network"}`: "0+29x400",
+			`gabion_retries_total{code="503"}`:                     "0+9x400",
+			`gabion_retries_total{code="network"}`:                 "0+8x400",
+		}),
+		cause("network ×145, ", map[string]string{
+			`gabion_attempts_total{kind="first",result="network"}`: "0+29x400",
+			`gabion_retries_total{code="network"}`:                 "0+8x400",
+		}),
+		cause("", map[string]string{
+			`gabion_attempts_total{kind="first",result="server"}`: "0x400",
+			`gabion_attempts_total{kind="first",result="client"}`: "0+50x400",
+		}),
+	}
+	if out, err := testRules(t, string(rulesFile()), tests...); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
