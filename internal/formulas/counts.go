@@ -121,7 +121,7 @@ func above(n int64, chance float64) (most, least int64) {
 	mean, all := float64(n)*chance, float64(n)
 	from := max(0, math.Floor(mean-12*math.Sqrt(mean)-12))
 	sum, k, least := 0.0, from, int64(from)-1
-	for most = int64(n); k <= all; k++ {
+	for most = n; k <= all; k++ {
 		sum += math.Exp(choose(all, k) + k*math.Log(chance) + (all-k)*math.Log1p(-chance))
 		if sum <= doubt {
 			least = int64(k)

@@ -39,23 +39,23 @@ shows the formula with the file's own numbers, its line, what to write instead,
 and a page. FILE is a gabion.yaml, a scenario of the lab, or - for standard
 input; several files are looked at together.
 
-  --format FORMAT   text, json, sarif, or github for annotations; usual is text
-  --severity LEAST  note, warning or error: what is milder is neither shown nor
-                    counted. Without it everything is shown, and warnings and
-                    errors count
-  --rules IDS       only these rules, such as G001,G010
-  --verbose         name each case of a rule that could not be evaluated
-  --fix             change the files where that is safe: the finding goes away,
-                    no other comes, and the policy only becomes more careful
-  --diff            show what --fix would change, and write nothing
-  --measured SOURCE compare the files with what was measured as well, and show
-                    what --fix would change. SOURCE is a recording, the address
-                    of metrics or a file of what it answered, or the address of
-                    a live page. Without FILE the settings count that a
-                    recording or a page says are in force
-  --dependency NAME with --measured: only this one
-  --list            list the rules
-  --explain ID      show the page of a rule, such as G010
+  --format FORMAT    text, json, sarif, or github for annotations; usual is text
+  --severity LEAST   note, warning or error: what is milder is neither shown nor
+                     counted. Without it everything is shown, and warnings and
+                     errors count
+  --rules IDS        only these rules, such as G001,G010
+  --verbose          name each case of a rule that could not be evaluated
+  --fix              change the files where that is safe: the finding goes away,
+                     no other comes, and the policy only becomes more careful
+  --diff             show what --fix would change, and write nothing
+  --measured SOURCE  compare the files with what was measured as well, and show
+                     what --fix would change. SOURCE is a recording, the address
+                     of metrics or a file of what it answered, or the address of
+                     a live page. Without FILE the settings count that a
+                     recording or a page says are in force
+  --dependency NAME  with --measured: only this one
+  --list             list the rules
+  --explain ID       show the page of a rule, such as G010
 
 A comment on the line of a finding, or alone above it, ignores it; at the name
 of a dependency it is for the whole dependency. It has to say why:
