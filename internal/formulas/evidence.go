@@ -122,20 +122,23 @@ func ProposeAttempt(p policy.Policy, s Sample) (to time.Duration, why string) {
 		return to, fmt.Sprintf("%s, and %s", s.Said(), is)
 	case t.Attempt <= 0:
 	case known && low >= t.Attempt:
-		if t.Call > 0 {
+		if to = max(Times(2, reach), room(p)); t.Call > 0 {
 			to = min(to, t.Call)
 		}
 		return to, fmt.Sprintf("%s, and %s: it cuts off attempts that would be answered", s.Said(), is)
-	case low == Unbounded && near >= t.Attempt/2:
-		to = policy.Policy{}.Resolved().Timeout.Attempt
-		if t.Call > 0 {
-			to = min(to, t.Call/time.Duration(max(p.Resolved().Retry.Attempts, 1))).Truncate(time.Millisecond)
-		}
-		if to > t.Attempt {
-			return to, fmt.Sprintf("%d of %d attempts ended before an answer, others were answered shortly before that, and %s: how long they would have taken can't be seen", s.ended(), all, is)
-		}
+	case low == Unbounded && near >= t.Attempt/2 && room(p) > t.Attempt:
+		return room(p), fmt.Sprintf("%d of %d attempts ended before an answer, others were answered shortly before that, and %s: how long they would have taken can't be seen", s.ended(), all, is)
 	}
 	return 0, ""
+}
+
+// room is the default or, with a short call, what it has for each of its attempts.
+func room(p policy.Policy) time.Duration {
+	is, def := p.Resolved(), policy.Policy{}.Resolved().Timeout.Attempt
+	if is.Timeout.Call <= 0 {
+		return def
+	}
+	return min(def, is.Timeout.Call/time.Duration(max(is.Retry.Attempts, 1))).Truncate(time.Millisecond)
 }
 
 // Said is what a sample shows of how long attempts take, in one sentence.

@@ -141,6 +141,38 @@ func TestNothingIsShortenedOnTooLittleEvidence(t *testing.T) {
 	}
 }
 
+// The same samples give the same proposal, whichever source tells them; once it is written, there is
+// no other.
+func TestSourcesProposeTheSame(t *testing.T) {
+	for fact, c := range map[string]struct {
+		was           sourced
+		attempt, want string
+	}{
+		"far above":                        {sourced{succeeded: 1200}, "14s", "attempt: 7.5s"},
+		"few, in an incident":              {sourced{succeeded: 110, failed: 60, opened: true}, "14s", ""},
+		"what is cut off can't be seen":    {sourced{succeeded: 195, cut: 5}, "12ms", "attempt: 4s"},
+		"others took longer than the file": {sourced{succeeded: 1200}, "5ms", "attempt: 4s"},
+		"what hangs is cut off":            {sourced{succeeded: 195, cut: 5}, "1s", ""},
+	} {
+		for source, from := range map[string]string{"a recording": c.was.recorded(t), "metrics": c.was.exposed(t), "a living page": c.was.shown(t)} {
+			text := "version: 1\ndependencies:\n  stock: {timeout: {attempt: " + c.attempt + "}}\n"
+			file := written(t, text)
+			_, out, _ := doctor(t, from, "--config", file)
+			_, _, stderr := doctor(t, from, "--config", file, "--write")
+			after, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.want == "" && string(after) != text || !strings.Contains(string(after), c.want) {
+				t.Errorf("%s, %s: %s%s%s", fact, source, out, stderr, after)
+			}
+			if _, again, _ := doctor(t, from, "--config", file); strings.Contains(again, "+++") {
+				t.Errorf("%s, %s: then\n%s", fact, source, again)
+			}
+		}
+	}
+}
+
 // What net/http sends again, gabionhttp charges to the budget: nothing is to be switched off.
 func TestWhatNetHTTPSentAgainIsNoFinding(t *testing.T) {
 	of := sourced{succeeded: 1000}
