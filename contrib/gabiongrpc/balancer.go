@@ -48,6 +48,8 @@ type fleet struct {
 	mu    sync.Mutex
 	known map[string]*backend // by address
 	conns map[balancer.SubConn]*link
+
+	rows unansweredRows
 }
 
 // link is a connection to a backend.
@@ -119,7 +121,7 @@ func (f *fleet) UpdateState(s balancer.State) {
 		}
 		f.mu.Unlock()
 		if len(ready) > 1 {
-			s.Picker = &picker{s.Picker, f.target, ready}
+			s.Picker = &picker{s.Picker, f, ready}
 		}
 	}
 	f.ClientConn.UpdateState(s)
@@ -130,45 +132,46 @@ type backend struct {
 	addr string
 
 	mu sync.RWMutex
-	by []knowing
+	by []*knowing
 }
 
 type knowing struct {
 	dependency *gabion.Dependency
 	address    adapter.Address
+	unanswered unanswered
 }
 
 // of returns what d knows of the address.
-func (b *backend) of(d *gabion.Dependency) adapter.Address {
-	is := func(k knowing) bool { return k.dependency == d }
+func (b *backend) of(d *gabion.Dependency) *knowing {
+	is := func(k *knowing) bool { return k.dependency == d }
 	b.mu.RLock()
 	i := slices.IndexFunc(b.by, is)
 	if i >= 0 {
 		defer b.mu.RUnlock()
-		return b.by[i].address
+		return b.by[i]
 	}
 	b.mu.RUnlock()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if i = slices.IndexFunc(b.by, is); i < 0 {
 		i = len(b.by)
-		b.by = append(b.by, knowing{d, adapter.Of(d).NewAddress(b.addr)})
+		b.by = append(b.by, &knowing{dependency: d, address: adapter.Of(d).NewAddress(b.addr)})
 	}
-	return b.by[i].address
+	return b.by[i]
 }
 
 // picker picks for each attempt. What is ready never changes: another state has another picker.
 type picker struct {
 	balancer.Picker
-	target string
-	ready  map[balancer.SubConn]*backend
+	fleet *fleet
+	ready map[balancer.SubConn]*backend
 }
 
 // Pick implements balancer.Picker. It picks an address that is not left out, and if there is
 // one, none that an attempt of the same call was sent to. Where all are left out, none is.
 func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	a, _ := info.Ctx.Value(attemptKey{}).(*attempt)
-	if a == nil || !a.isFor(p.target, info.FullMethodName) || !a.visit.begin(p) {
+	if a == nil || !a.isFor(p.fleet.target, info.FullMethodName) || !a.visit.begin(p) {
 		return p.Picker.Pick(info)
 	}
 	for i := range 2 * len(p.ready) {

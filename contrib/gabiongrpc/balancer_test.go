@@ -106,6 +106,11 @@ func healthy(ctx context.Context) error {
 
 func failing(context.Context) error { return status.Error(codes.Unavailable, "no") }
 
+func hanging(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 // openLoop makes calls at a rate, whatever becomes of them, and says what their callers saw.
 func (f *fleet) openLoop(calls int, every time.Duration) (failed int, p99 time.Duration) {
 	var all sync.WaitGroup
@@ -149,6 +154,9 @@ func TestOneBadServerOfSeveral(t *testing.T) {
 		{"fails three of four", 3, half, 5 * ms},
 		{"is one of two", 2, failing, 5 * ms},
 		{"is one of ten", 10, failing, 5 * ms},
+		{"hangs", 3, hanging, 5 * ms},
+		{"hangs, where few calls come", 3, hanging, 50 * ms},
+		{"hangs and is one of two", 2, hanging, 5 * ms},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			calls := 4000
@@ -169,6 +177,49 @@ func TestOneBadServerOfSeveral(t *testing.T) {
 				t.Logf("%d of %d failed, p99 %v where it is %v without, %.1f %% came to the bad one", failed, calls, p99, usual, 100*bad)
 				if failed > calls/50 || p99 > 2*usual || bad > 0.05 {
 					t.Error("too many")
+				}
+			})
+		})
+	}
+}
+
+// Calls that come close together, long calls beside short ones, and a server that is somewhat
+// slower than others are no reason to leave one out, and more than half are never left out.
+func TestWhoIsLeftOutBecauseItDoesNotAnswer(t *testing.T) {
+	slower := func(by time.Duration) func(context.Context) error {
+		return func(ctx context.Context) error { time.Sleep(by); return healthy(ctx) }
+	}
+	long := func(ctx context.Context) error {
+		if rand.IntN(10) == 0 {
+			time.Sleep(500 * ms)
+		}
+		return healthy(ctx)
+	}
+	for _, c := range []struct {
+		fact  string
+		every time.Duration
+		by    []func(context.Context) error
+		least float64 // share of the attempts that the first gets
+		most  float64
+	}{
+		{"many calls", ms / 2, []func(context.Context) error{healthy}, 0.3, 0.37},
+		{"some calls are long", 5 * ms, []func(context.Context) error{long}, 0.3, 0.37},
+		{"one is slower", 5 * ms, []func(context.Context) error{slower(30 * ms), healthy}, 0.3, 0.37},
+		{"one is a little slower, and many are out", ms, []func(context.Context) error{slower(120 * ms), slower(100 * ms)}, 0.3, 0.37},
+		{"all hang", 5 * ms, []func(context.Context) error{hanging}, 0.3, 0.37},
+		{"all but one hang", 5 * ms, []func(context.Context) error{healthy, hanging}, 0.4, 0.55},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			p := policy.Policy{Timeout: policy.Timeout{Attempt: 4 * time.Second}, Retry: policy.Retry{Attempts: 1}}
+			inFleet(t, 3, p, func(f *fleet) {
+				f.serves(c.by...)
+				f.openLoop(600, c.every)
+				all := 0
+				for _, n := range f.came() {
+					all += n
+				}
+				if share := float64(f.came()[0]) / float64(all); share < c.least || share > c.most {
+					t.Errorf("%v: the first got %.2f", f.came(), share)
 				}
 			})
 		})
@@ -246,8 +297,7 @@ func TestARetryGoesToAnotherServer(t *testing.T) {
 
 func TestAHedgeGoesToAnotherServer(t *testing.T) {
 	inFleet(t, 2, hedged(1, 50*ms), func(f *fleet) {
-		hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
-		f.serves(hang, func(context.Context) error { return nil })
+		f.serves(hanging, func(context.Context) error { return nil })
 		for range 4 {
 			var other sync.WaitGroup
 			other.Go(func() { // it takes the turn that the hedge would have

@@ -30,7 +30,8 @@ type visit struct {
 	at      *backend
 	address adapter.Address // of at; nil if the attempt was let in nowhere
 	permit  adapter.Visit
-	over    bool // the attempt has ended, and what grpc-go does with its stream is its own
+	number  int64 // among the attempts of the fleet
+	over    bool  // the attempt has ended, and what grpc-go does with its stream is its own
 }
 
 // begin readies it for a choice. Grpc-go chooses again if it sends an attempt again by itself.
@@ -53,10 +54,13 @@ func (v *visit) leave(class policy.Class) {
 
 // enter asks whether the attempt may go to b.
 func (a *attempt) enter(b *backend) bool {
-	address := b.of(a.of.client.Dependency)
-	permit, ok := address.Enter()
+	k := b.of(a.of.client.Dependency)
+	permit, ok := k.address.Enter()
 	if ok {
-		a.visit.at, a.visit.address, a.visit.permit = b, address, permit
+		a.visit.at, a.visit.address, a.visit.permit = b, k.address, permit
+		if a.stream == nil {
+			a.visit.number = a.visit.among.fleet.entered(k)
+		}
 		a.of.noteAt(b)
 	}
 	return ok
@@ -77,6 +81,9 @@ func (a *attempt) visited(o *policy.Outcome) {
 		class = policy.ClassIgnored
 	}
 	v.leave(class)
+	if v.number > 0 {
+		v.left(a, class)
+	}
 	o.Elsewhere = o.Class.Transient() && a.elsewhere()
 }
 
@@ -91,7 +98,7 @@ func (a *attempt) crashed() {
 // attempt of the call was sent to.
 func (a *attempt) elsewhere() bool {
 	for _, b := range a.visit.among.ready {
-		if !a.of.wasAt(b) && !b.of(a.of.client.Dependency).Shut() {
+		if !a.of.wasAt(b) && !b.of(a.of.client.Dependency).address.Shut() {
 			return true
 		}
 	}
@@ -107,7 +114,7 @@ func (a *attempt) endsAt(broke bool) {
 	if broke {
 		class = policy.ClassServer
 	}
-	address := a.visit.at.of(a.of.client.Dependency)
+	address := a.visit.at.of(a.of.client.Dependency).address
 	if permit, ok := address.Enter(); ok {
 		address.Leave(permit, class)
 	}

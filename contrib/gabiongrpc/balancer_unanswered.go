@@ -1,0 +1,123 @@
+package gabiongrpc
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/gabion-go/gabion/internal/adapter"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// An address that hangs fails nothing until the attempts' timeout, and by then has taken its
+// share of all calls. It shows earlier: others answer what they got later. After so many attempts
+// in a row without any answer, and as many answers of others to attempts that were sent after
+// them, the address counts as failing.
+const unansweredRow = 8
+
+// unanswered is what one dependency has sent to one address since that answered last.
+type unanswered struct {
+	mu       sync.Mutex
+	sent     int
+	since    int64 // number of the attempt that made the row full
+	answered int   // by others, of attempts after that
+}
+
+// goes notes that an attempt was sent, and reports whether the row is full.
+func (u *unanswered) goes(number int64) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.sent++
+	if u.sent == unansweredRow {
+		u.since = number
+	}
+	return u.sent >= unansweredRow
+}
+
+// answers notes that the address has answered.
+func (u *unanswered) answers() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.sent, u.answered = 0, 0
+}
+
+// overtaken notes that another address has answered the attempt of that number. It reports
+// whether the row is full, and whether the address has to count as failing now.
+func (u *unanswered) overtaken(number int64) (full, failing bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.sent < unansweredRow {
+		return false, false
+	}
+	if number > u.since {
+		u.answered++
+	}
+	if u.answered < unansweredRow {
+		return true, false
+	}
+	u.sent, u.answered = 0, 0
+	return false, true
+}
+
+// unansweredRows are those of a fleet.
+type unansweredRows struct {
+	attempts atomic.Int64 // numbers them
+	full     atomic.Bool  // some row may be
+}
+
+// entered notes that an attempt goes to the address k.
+func (f *fleet) entered(k *knowing) (number int64) {
+	number = f.rows.attempts.Add(1)
+	if k.unanswered.goes(number) {
+		f.rows.full.Store(true)
+	}
+	return number
+}
+
+// left notes how an attempt ended at v.at. One that was given up or ran into its timeout has no
+// answer.
+func (v *visit) left(a *attempt, class policy.Class) {
+	if class == policy.ClassIgnored || class == policy.ClassTimeout {
+		return
+	}
+	f, d := v.among.fleet, a.of.client.Dependency
+	v.at.of(d).unanswered.answers()
+	if !f.rows.full.Load() {
+		return
+	}
+	some := false
+	for _, b := range v.among.ready {
+		if b == v.at {
+			continue
+		}
+		k := b.of(d)
+		full, failing := k.unanswered.overtaken(v.number)
+		some = some || full
+		if failing && v.among.spares(a) {
+			fail(k.address)
+		}
+	}
+	if !some {
+		f.rows.full.Store(false)
+	}
+}
+
+// spares reports whether one more address may be left out because it does not answer: at most
+// half are, since where many are slow, those that are left would get the load of all.
+func (p *picker) spares(a *attempt) bool {
+	shut := 1
+	for _, b := range p.ready {
+		if b.of(a.of.client.Dependency).address.Shut() {
+			shut++
+		}
+	}
+	return shut <= len(p.ready)/2
+}
+
+// fail tells the address of as many failures as leave it out.
+func fail(address adapter.Address) {
+	for range unansweredRow {
+		if permit, ok := address.Enter(); ok {
+			address.Leave(permit, policy.ClassNetwork)
+		}
+	}
+}
