@@ -94,7 +94,7 @@ func (t *tile) detail(v *view) *detail {
 	}
 	slices.SortFunc(d.Refusals, func(a, b refused) int { return int(b.Last - a.Last) })
 	t.partitions(d, v)
-	d.Levels = t.vitals.levels()
+	d.Levels = t.vitals.levels(&t.evidence)
 	t.news.newest(func(h *headline) bool {
 		one := news{At: v.date(h.at), Kind: h.event.Kind.String(), Text: h.text()}
 		if f := h.fold; f != nil && f.count > 0 {

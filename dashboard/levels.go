@@ -9,7 +9,7 @@ import (
 )
 
 // levels says in a sentence each what the parts of a dependency have counted.
-func (v *vitals) levels() (all []string) {
+func (v *vitals) levels(e *evidence) (all []string) {
 	if !v.known {
 		return nil
 	}
@@ -18,7 +18,7 @@ func (v *vitals) levels() (all []string) {
 	if b := v.lead().Breaker; !v.unguarded && b.State == policy.StateClosed {
 		all = append(all, breakerLevel(&b, &p.Breaker))
 	}
-	if text := v.timeoutLevel(); text != "" {
+	if text := v.timeoutLevel(e); text != "" {
 		all = append(all, text)
 	}
 	if t := &s.Throttle; t.On {
@@ -47,14 +47,14 @@ func (v *vitals) levels() (all []string) {
 
 // timeoutLevel says what an attempt's time rests on where it is measured, and else whether
 // another would fit better.
-func (v *vitals) timeoutLevel() string {
+func (v *vitals) timeoutLevel(e *evidence) string {
 	t := &v.timeout
 	if t.Basis == policy.TimeoutFixed {
-		proposal, _ := v.policy.ProposeAttempt(v.stats.Latency)
-		if now := v.policy.Resolved().Timeout.Attempt; (now <= 0 || proposal.Attempt < now) && v.keepTimes() != "" {
+		to, why := formulas.ProposeAttempt(v.policy, v.sample(e))
+		if to == 0 {
 			return ""
 		}
-		return proposal.Reason
+		return why + ": write " + policy.FormatDuration(to)
 	}
 	text, share := fmt.Sprintf("attempt timeout: %s now, ", span(t.Attempt)), strings.TrimSuffix(t.Percentile.String(), "%")
 	switch t.Basis {
@@ -71,15 +71,15 @@ func (v *vitals) timeoutLevel() string {
 	return text + fmt.Sprintf("longer than measured: %s cut off, so p%s is not known", plural(t.Cut, "was", "were"), share)
 }
 
-// keepTimes says why no shorter time may be proposed, as gabion doctor does.
-func (v *vitals) keepTimes() string {
+// sample is what decides about times, here as in gabion lint --measured.
+func (v *vitals) sample(e *evidence) formulas.Sample {
 	t, state := &v.stats.Totals, v.lead().Breaker.State
-	return formulas.KeepTimes(formulas.Sample{
-		Successes: float64(v.stats.Latency.Samples),
-		Calls:     float64(t.Calls), Failed: float64(t.Calls - t.Succeeded - t.Failures.Of(policy.NotRetryable)),
-		Attempts: float64(t.Attempts), Retries: float64(t.Retries),
-		Opened: state == policy.StateOpen || state == policy.StateHalfOpen || t.Failures.Of(policy.BreakerOpen) > 0,
-	})
+	return formulas.Sample{
+		Took: e.took, Calls: float64(t.Calls), Failed: float64(t.Calls - t.Succeeded - t.Failures.Of(policy.NotRetryable)),
+		Attempts: float64(t.Attempts), Retries: float64(t.Retries), Cut: float64(e.cut),
+		GaveUp: float64(t.Failures.Of(policy.CallTimeout) + t.Failures.Of(policy.Canceled)),
+		Opened: e.opened > 0 || state == policy.StateOpen || state == policy.StateHalfOpen || t.Failures.Of(policy.BreakerOpen) > 0,
+	}
 }
 
 // breakerLevel says how far a closed breaker is from opening.

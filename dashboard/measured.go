@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/formulas"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -23,6 +24,9 @@ type measured struct {
 	Unsent     int64            `json:"unsent"`
 	Failures   map[string]int64 `json:"failures"` // by reason
 	Latency    quantiles        `json:"latency"`
+	Took       formulas.Counts  `json:"took"`   // attempts that succeeded since the page began, by the bounds of contrib/gabionprom's buckets
+	Cut        int64            `json:"cut"`    // attempts that their timeout ended since then
+	Opened     int64            `json:"opened"` // times that a breaker opened since then
 	Slots      *slots           `json:"slots,omitempty"`
 	Budget     int64            `json:"budget"` // re-sends that are allowed right now; -1 without a budget
 	State      string           `json:"state"`  // of the breaker that is worst
@@ -66,7 +70,7 @@ func (c *collector) measured() []measured {
 	for name, t := range *c.tiles.Load() {
 		t.mu.Lock()
 		if t.vitals.known {
-			all = append(all, t.vitals.measured(name))
+			all = append(all, t.vitals.measured(name, &t.evidence))
 		}
 		t.mu.Unlock()
 	}
@@ -74,7 +78,7 @@ func (c *collector) measured() []measured {
 	return all
 }
 
-func (v *vitals) measured(name string) measured {
+func (v *vitals) measured(name string, e *evidence) measured {
 	s, t := &v.stats, &v.stats.Totals
 	m := measured{
 		Name: name, Calls: t.Calls, Succeeded: t.Succeeded, Attempts: t.Attempts, Retries: t.Retries, Hedges: t.Hedges,
@@ -83,6 +87,7 @@ func (v *vitals) measured(name string) measured {
 			millis(s.Latency.P50), millis(s.Latency.P95), millis(s.Latency.P99), millis(s.Latency.P999),
 			s.Latency.Samples, float64(s.Latency.Span / time.Millisecond),
 		},
+		Took: e.took, Cut: e.cut, Opened: e.opened,
 		State:    v.lead().Breaker.State.String(),
 		Settings: settingsOf(v.policy.Clone()),
 	}

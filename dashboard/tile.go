@@ -45,6 +45,7 @@ type tile struct {
 	lost     int64         // events that are missing
 	allowed  time.Duration // for an attempt, as events say
 	out      int64         // attempts that were sent and have not settled
+	evidence evidence
 
 	vitals vitals
 	calm   bool // when it was last looked at
@@ -129,6 +130,7 @@ func (t *tile) observe(clock func() time.Duration, e *policy.Event, planned bool
 		}
 	case policy.KindAttemptSettled, policy.KindLoserSettled:
 		t.out = max(t.out-1, 0) // some were sent before the page began to watch
+		t.evidence.settled(e)
 		t.settled(now, e)
 	case policy.KindReturned:
 		t.returned(e)
@@ -141,6 +143,7 @@ func (t *tile) observe(clock func() time.Duration, e *policy.Event, planned bool
 		t.decided(e)
 	default:
 		if e.Kind >= policy.KindBreakerMoved {
+			t.evidence.happened(e)
 			t.happened(now, e)
 		}
 	}

@@ -131,6 +131,10 @@ type Options struct {
 	// not say them.
 	Measured map[string]config.Facts
 
+	// More are findings of others, such as of what was measured. Comments ignore them as they
+	// do those of the rules, and Rules chooses among them.
+	More []Finding
+
 	// Graphs are who calls whom by the policies of a file that is not of one program, such
 	// as a scenario's. A graph is looked at by itself.
 	Graphs map[*config.File]Graph
@@ -170,6 +174,11 @@ func Run(files []*config.File, o Options) Report {
 		if rule.across != nil {
 			r.rule = rule
 			rule.across(&r, files)
+		}
+	}
+	for _, f := range o.More {
+		if slices.ContainsFunc(r.rules, func(rule Rule) bool { return rule.ID == f.Rule.ID }) {
+			r.report.Findings = append(r.report.Findings, f)
 		}
 	}
 	r.graphs(files, o.Graphs)

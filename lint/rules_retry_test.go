@@ -200,8 +200,10 @@ func TestRulesOfTimeouts(t *testing.T) {
 		{"not said", "{facts: {p50: 1ms}}", "unknown facts.p99", ""},
 	})
 	tryRule(t, "G032", []specimen{
-		{"five times what fits", "{timeout: {attempt: 1s}, facts: {p999: 100ms}}", "silent", ""},
-		{"more", "{timeout: {attempt: 1001ms}, facts: {p999: 100ms}}", "note", "a: timeout.attempt 1.001s is 10 times facts.p999 100ms"},
+		{"half of the call, and half of that above it", "{timeout: {attempt: 11.249s}, facts: {p999: 100ms}}", "silent", ""},
+		{"more", "{timeout: {attempt: 11.25s}, facts: {p999: 100ms}}", "note", "a: timeout.attempt 11.25s is 112 times facts.p999 100ms"},
+		{"three times what takes long", "{timeout: {call: 1m, attempt: 60s}, facts: {p999: 20s}}", "note", "a: timeout.attempt 1m is 3 times facts.p999 20s"},
+		{"nearly", "{timeout: {call: 1m, attempt: 59s}, facts: {p999: 20s}}", "silent", ""},
 		{"measured", "{timeout: {attempt: p99.9}, facts: {p999: 1ms}}", "silent", ""},
 		{"not said", "{facts: {p99: 1ms}}", "unknown facts.p999", ""},
 	})

@@ -153,12 +153,11 @@ func (s *subject) timeoutCutsHealthy() {
 }
 
 func (s *subject) timeoutFarAbove() {
-	t, off := s.file.Policies[s.name].ProposeAttempt(policy.LatencyStats{P50: s.facts.P50, P99: s.facts.P99, P999: s.facts.P999, Samples: 1000})
-	attempt := s.p.Timeout.Attempt
-	if !off || attempt <= 5*t.Attempt || t.Attempt <= 0 {
+	attempt, to := s.p.Timeout.Attempt, formulas.AttemptFor(s.p, s.facts.P999)
+	if s.p.Timeout.Percentile > 0 || attempt <= 0 || !formulas.FarAbove(s.p, to) {
 		return
 	}
 	s.find("timeout.attempt", fmt.Sprintf("timeout.attempt %s is %s times facts.p999 %s: a call waits for an attempt that hangs for longer than it would need to make another",
 		s.time("timeout.attempt", attempt), digits(float64(attempt)/float64(s.facts.P999)), policy.FormatDuration(s.facts.P999)),
-		"write attempt: p99.9, or "+policy.FormatDuration(t.Attempt))
+		"write attempt: p99.9, or "+policy.FormatDuration(to))
 }

@@ -35,17 +35,6 @@ func ExampleParseDuration() {
 	// 1m30s
 }
 
-func ExamplePolicy_ProposeAttempt() {
-	p := policy.Policy{Timeout: policy.Timeout{Attempt: 4 * time.Second}}
-	seen := policy.LatencyStats{ // as Dependency.Stats has it
-		P50: 20 * time.Millisecond, P99: 90 * time.Millisecond, P999: 160 * time.Millisecond, Samples: 5000,
-	}
-	if t, off := p.ProposeAttempt(seen); off {
-		fmt.Println(t.Reason)
-	}
-	// Output: p99.9 of the last 5000 attempts that were measured is 160ms, and timeout.attempt is 4s: write attempt: p99.9, or 320ms
-}
-
 // A budget that works as that of a gRPC client beside it, and what else its name stands for.
 func ExampleBudgetShape() {
 	p := policy.Policy{Retry: policy.Retry{Budget: policy.Budget{Shape: policy.BudgetGRPC, Capacity: 100}}}

@@ -21,7 +21,6 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/configcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/demo"
-	"github.com/gabion-go/gabion/cmd/gabion/internal/doctorcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/explaincmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/flakycmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/idemcmd"
@@ -58,7 +57,7 @@ func root() *cobra.Command {
 		in("see", demo.Command()), in("see", labGroup()),
 		in("policy", configcmd.Command()), in("policy", lintcmd.Command()), in("policy", checklistcmd.Command()),
 		in("policy", importcmd.Command()), in("policy", tunecmd.Command()), in("policy", configcmd.Schema()),
-		in("happened", explaincmd.Command()), in("happened", doctorcmd.Command()), in("happened", pagecmd.Command()),
+		in("happened", explaincmd.Command()), in("happened", lintcmd.Doctor()), in("happened", pagecmd.Command()),
 		in("fail", flakycmd.Command()), in("fail", stormcmd.Command()),
 		in("stores", idemcmd.Command()), in("stores", lettercmd.Command()), in("stores", outboxcmd.Command()),
 		versionCommand(), completionCommand(), manCommand(),

@@ -51,18 +51,3 @@ func TestAMeasuredTimeoutEndsAnAttemptThatHangs(t *testing.T) {
 		}
 	})
 }
-
-// Where the timeout is fixed and far above what attempts need, Stats have what a proposal
-// needs.
-func TestStatsHaveWhatAProposalNeeds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := gabion.New("db", policy.Policy{})
-		for range 10_000 {
-			d.Run(t.Context(), func(context.Context) error { time.Sleep(2 * time.Millisecond); return nil })
-		}
-		got, off := d.Policy().ProposeAttempt(d.Stats().Latency)
-		if !off || got.Attempt != 50*time.Millisecond || got.Of != 0.999 || got.Samples < 1000 {
-			t.Errorf("%+v", got)
-		}
-	})
-}

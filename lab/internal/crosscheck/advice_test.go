@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/formulas"
 	"github.com/gabion-go/gabion/lab"
 	"github.com/gabion-go/gabion/lint"
 	"github.com/gabion-go/gabion/policy"
@@ -16,6 +17,11 @@ import (
 // answered is the share of the calls that are answered in the trouble by a policy of that
 // timeout.
 func answered(t *testing.T, timeout policy.Timeout, service, fault string) float64 {
+	t.Helper()
+	return answeredBy(t, timeout, service, fault, 92)
+}
+
+func answeredBy(t *testing.T, timeout policy.Timeout, service, fault string, seed uint64) float64 {
 	t.Helper()
 	s, err := lab.Parse("world.yaml", fmt.Appendf(nil, `version: 1
 title: advice
@@ -35,7 +41,7 @@ faults:
 		t.Fatal(err)
 	}
 	f := &config.File{Name: "gabion.yaml", Policies: map[string]policy.Policy{"db": {Safe: true, Timeout: timeout}}}
-	r, err := s.Run(context.Background(), lab.Options{Config: f, Alone: true, Seed: 92, Workers: 1})
+	r, err := s.Run(context.Background(), lab.Options{Config: f, Alone: true, Seed: seed, Workers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,5 +95,29 @@ func TestWhatG008AdvisesHelps(t *testing.T) {
 				t.Errorf("the advice helps: %v, and the linter gives it: %v", helps, !helps)
 			}
 		})
+	}
+}
+
+// Half of the call's time is the least that is proposed for an attempt: twice p99.9 costs answers
+// where the dependency is slow, and half of the call does not. Beside a replica that hangs it brings
+// some. docs/doctor.md has more worlds.
+func TestNothingBelowHalfOfTheCallIsProposed(t *testing.T) {
+	const service, behind = "workers: 20, queue: 400, time: lognormal 20ms/100ms", "replicas: 3, workers: 10, queue: 400, time: lognormal 20ms/100ms"
+	most, short := policy.Timeout{Attempt: 14 * time.Second}, policy.Timeout{Attempt: 500 * time.Millisecond}
+	half := policy.Timeout{Attempt: formulas.AttemptFor(policy.Policy{Timeout: most}, 250*time.Millisecond)}
+	mean := func(timeout policy.Timeout, service, fault string) (sum float64) {
+		for seed := range uint64(3) {
+			sum += 100 * answeredBy(t, timeout, service, fault, 92+seed) / 3
+		}
+		return sum
+	}
+	for _, fault := range []string{"kind: brown_out, factor: 0.33", "kind: slow, factor: 10"} {
+		a, b, c := mean(most, service, fault), mean(half, service, fault), mean(short, service, fault)
+		if b < a-0.5 || c > a-2 {
+			t.Errorf("%s: %.1f %% are answered, %.1f with what is proposed, and %.1f with twice p99.9", fault, a, b, c)
+		}
+	}
+	if a, b := mean(most, behind, swallows), mean(half, behind, swallows); b < a+1 {
+		t.Errorf("beside a replica that hangs %.1f %% are answered, and %.1f with what is proposed", a, b)
 	}
 }

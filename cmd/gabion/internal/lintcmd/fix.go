@@ -37,7 +37,7 @@ type fixer struct {
 // fix applies every fix that is safe to what was read, and notes what became of each.
 func (r *request) fix(in []input) *fixer {
 	all := *r
-	all.ids, all.least = nil, lint.Note
+	all.ids, all.least, all.doctor = nil, lint.Note, false
 	f := &fixer{look: all.look, shows: r.shows, before: in}
 	f.run()
 	return f
@@ -45,7 +45,7 @@ func (r *request) fix(in []input) *fixer {
 
 // shows reports whether a finding is among those that were asked for.
 func (r *request) shows(f lint.Finding) bool {
-	return f.Severity >= r.least && (len(r.ids) == 0 || slices.Contains(r.ids, f.Rule.ID))
+	return f.Severity >= r.least && (len(r.ids) == 0 || slices.Contains(r.ids, f.Rule.ID)) && (!r.doctor || r.source.Knows(f))
 }
 
 func (f *fixer) run() {
@@ -118,7 +118,7 @@ func worse(before, after outcome, found lint.Finding) string {
 	for _, f := range after.Findings {
 		how, ok := had[key(f)]
 		switch {
-		case key(f) == key(found):
+		case key(f) == key(found) && (after.source == nil || !after.source.Said(f) || len(f.Fix) > 0): // what was measured stays so
 			return "it would not be gone"
 		case !ok:
 			return fmt.Sprintf("it would lead to %s: %s", f.Rule.ID, f.Reason)

@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/measured"
 	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/lint"
 )
@@ -28,6 +30,7 @@ const (
 
 const usage = `usage: gabion lint [--format FORMAT] [--severity LEAST] [--rules IDS]
                    [--verbose] [--fix] [--diff] FILE...
+       gabion lint --measured SOURCE [--dependency NAME] [FLAGS] [FILE...]
        gabion lint --list | --explain ID
 
 says before merge what the policies in files will do: attempts that can't all
@@ -36,17 +39,23 @@ shows the formula with the file's own numbers, its line, what to write instead,
 and a page. FILE is a gabion.yaml, a scenario of the lab, or - for standard
 input; several files are looked at together.
 
-  --format FORMAT   text, json, sarif, or github for annotations; usual is text
-  --severity LEAST  note, warning or error: what is milder is neither shown nor
-                    counted. Without it everything is shown, and warnings and
-                    errors count
-  --rules IDS       only these rules, such as G001,G010
-  --verbose         name each case of a rule that could not be evaluated
-  --fix             change the files where that is safe: the finding goes away,
-                    no other comes, and the policy only becomes more careful
-  --diff            show what --fix would change, and write nothing
-  --list            list the rules
-  --explain ID      show the page of a rule, such as G010
+  --format FORMAT    text, json, sarif, or github for annotations; usual is text
+  --severity LEAST   note, warning or error: what is milder is neither shown nor
+                     counted. Without it everything is shown, and warnings and
+                     errors count
+  --rules IDS        only these rules, such as G001,G010
+  --verbose          name each case of a rule that could not be evaluated
+  --fix              change the files where that is safe: the finding goes away,
+                     no other comes, and the policy only becomes more careful
+  --diff             show what --fix would change, and write nothing
+  --measured SOURCE  compare the files with what was measured as well, and show
+                     what --fix would change. SOURCE is a recording, the address
+                     of metrics or a file of what it answered, or the address of
+                     a live page. Without FILE the settings count that a
+                     recording or a page says are in force
+  --dependency NAME  with --measured: only this one
+  --list             list the rules
+  --explain ID       show the page of a rule, such as G010
 
 A comment on the line of a finding, or alone above it, ignores it; at the name
 of a dependency it is for the whole dependency. It has to say why:
@@ -64,6 +73,10 @@ file can't be read, or any other failure.
 type request struct {
 	format, severity, rules, explain string
 	verbose, list, mend, diff        bool
+	from, only                       string // of --measured
+	doctor                           bool   // only what was measured is told
+
+	source *measured.Source
 
 	ids   []string      // of --rules
 	least lint.Severity // what is milder is not shown
@@ -91,6 +104,8 @@ func (r *request) command() *cobra.Command {
 	flags.BoolVar(&r.mend, "fix", false, "")
 	flags.BoolVar(&r.diff, "diff", false, "")
 	flags.BoolVar(&r.list, "list", false, "")
+	flags.StringVar(&r.from, "measured", "", "")
+	flags.StringVar(&r.only, "dependency", "", "")
 	return c
 }
 
@@ -101,15 +116,23 @@ func (r *request) main(c *cobra.Command, words []string) int {
 	var caller wrong
 	switch {
 	case errors.As(err, &caller):
-		fmt.Fprintf(r.stderr, "gabion lint: %v\n\n%s", err, usage)
+		fmt.Fprintf(r.stderr, "%s: %v\n\n%s", r.name(), err, usage)
 		return exitUsage
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
 	case err != nil:
-		fmt.Fprintln(r.stderr, "gabion lint:", err)
+		fmt.Fprintln(r.stderr, r.name()+":", err)
 		return exitFailure
 	}
 	return code
+}
+
+// name is the command's own.
+func (r *request) name() string {
+	if r.doctor {
+		return "gabion doctor"
+	}
+	return "gabion lint"
 }
 
 // do does what is asked for, and returns the exit code.
@@ -128,7 +151,7 @@ func (r *request) do(ctx context.Context, words []string) (code int, err error) 
 	if r.mend && !r.diff && has(words, "-") {
 		return 0, wrong{errors.New("standard input can't be written to: --diff shows what --fix would change")}
 	}
-	in, failed, err := r.read(ctx, words)
+	in, failed, err := r.inputs(ctx, words)
 	if err != nil {
 		return 0, err
 	}
@@ -139,10 +162,54 @@ func (r *request) do(ctx context.Context, words []string) (code int, err error) 
 	if err != nil {
 		return 0, err
 	}
+	if out.source != nil && len(out.missing) == len(out.measured) {
+		return 0, fmt.Errorf("no file has what was measured: %s. Its dependencies have to have the same names", strings.Join(out.missing, ", "))
+	}
 	if err := r.write(out); err != nil {
 		return 0, err
 	}
-	return max(out.exit(r.fails), failed), nil
+	return max(out.exit(r.fails), failed), r.propose(in)
+}
+
+// inputs reads what was measured, and the files or what is in force.
+func (r *request) inputs(ctx context.Context, words []string) (in []input, failed int, err error) {
+	switch {
+	case r.from == "" && r.only != "":
+		return nil, 0, wrong{errors.New("--dependency is for --measured")}
+	case r.from == "":
+		return r.read(ctx, words)
+	case len(words) == 0 && r.mend:
+		return nil, 0, wrong{errors.New("no file is named that could be changed")}
+	}
+	if r.source, err = measured.Read(ctx, r.from, r.only); err != nil {
+		return nil, 0, err
+	}
+	if r.source.Cut != nil {
+		fmt.Fprintf(r.stderr, "%s: %s: %v; what stands before it was used\n", r.name(), r.from, r.source.Cut)
+	}
+	if len(words) > 0 {
+		return r.read(ctx, words)
+	}
+	text, err := r.source.InForce()
+	return []input{{path: "-", name: measured.InForceName, text: text}}, 0, err
+}
+
+// propose shows what --fix would change by what was measured.
+func (r *request) propose(in []input) error {
+	if r.source == nil || r.mend || r.diff || r.format != "text" {
+		return nil
+	}
+	f := r.fix(in)
+	text := f.diff()
+	for _, c := range f.done {
+		if c.why != "" {
+			text += fold.Lines(fmt.Sprintf("left: %s for %s: %s\n", c.finding.Proposal, c.finding.Rule.ID, c.why))
+		}
+	}
+	if text == "" {
+		return nil
+	}
+	return r.print("\n" + text)
 }
 
 // settle reads the flags that are words.

@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/measured"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/lab"
 	"github.com/gabion-go/gabion/lint"
@@ -49,7 +51,7 @@ func (r *request) read(ctx context.Context, words []string) (in []input, failed 
 		case errors.Is(err, context.Canceled):
 			return nil, 0, err
 		case err != nil:
-			fmt.Fprintln(r.stderr, "gabion lint:", err)
+			fmt.Fprintln(r.stderr, r.name()+":", err)
 			failed = exitFailure
 		case !named(in, one):
 			in = append(in, one)
@@ -115,6 +117,10 @@ type outcome struct {
 	files        []string
 	dependencies int
 	lint.Report
+
+	source   *measured.Source // nil without --measured
+	measured []measured.Dependency
+	missing  []string // that were measured and are in no file
 }
 
 // scenarioKeys are keys that a scenario of the lab has, and a policy file has not.
@@ -135,10 +141,35 @@ func (r *request) look(in []input) outcome {
 		out.files = append(out.files, one.name)
 		out.dependencies += len(f.Policies)
 	}
-	out.Report = lint.Run(files, o)
+	if r.source == nil {
+		out.Report = lint.Run(files, o)
+	} else {
+		r.compare(&out, files, o)
+	}
 	out.Findings = keep(out.Findings, func(f lint.Finding) bool { return f.Severity >= r.least })
 	out.Ignored = keep(out.Ignored, func(i lint.Ignored) bool { return i.Severity >= r.least })
 	return out
+}
+
+// compare runs the rules over what was measured, too.
+func (r *request) compare(out *outcome, files []*config.File, o lint.Options) {
+	out.source, out.measured, out.missing = r.source, r.source.Dependencies(), r.source.Missing(files)
+	o.Measured = r.source.Facts()
+	for _, f := range files {
+		o.More = append(o.More, r.source.Findings(f)...)
+	}
+	out.Report = lint.Run(files, o)
+	all := slices.Clone(out.Findings)
+	out.Findings = out.Findings[:0]
+	for _, f := range all {
+		at := slices.IndexFunc(files, func(file *config.File) bool { return file.Name == f.File })
+		if at < 0 || r.source.Settle(&f, all, files[at], out.inputs[at].text) {
+			out.Findings = append(out.Findings, f)
+		}
+	}
+	if r.doctor {
+		out.Findings = keep(out.Findings, func(f lint.Finding) bool { return f.Rule.ID == "G000" || r.source.Knows(f) })
+	}
 }
 
 // policies reads the policies of a file. Of a scenario it adds who calls whom.

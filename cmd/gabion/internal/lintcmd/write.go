@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/measured"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/lint"
 )
@@ -38,6 +39,7 @@ func takesColor(w io.Writer) bool {
 // text shows findings in a terminal.
 func (r *request) text(out outcome) string {
 	var b strings.Builder
+	b.WriteString(out.compared())
 	for _, f := range out.Findings {
 		text := fold.Lines(f.Error() + "\n")
 		if r.color {
@@ -49,6 +51,24 @@ func (r *request) text(out outcome) string {
 	b.WriteString(r.unknown(out.Unknown))
 	b.WriteString(out.counts() + "\n")
 	return b.String()
+}
+
+// compared says what was measured.
+func (o *outcome) compared() string {
+	if o.source == nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, d := range o.measured {
+		b.WriteString(fold.Lines(d.Name + ": " + d.Text + "\n"))
+		if d.Kept != "" {
+			b.WriteString(fold.Lines("  nothing is shortened: " + d.Kept + "\n"))
+		}
+	}
+	for _, name := range o.missing {
+		b.WriteString(name + ": not examined: no file has it\n")
+	}
+	return b.String() + "\n"
 }
 
 // colors are blue, yellow and red.
@@ -135,6 +155,9 @@ type document struct {
 	Counts       counted       `json:"counts"`
 	Findings     []findingLine `json:"findings"`
 	NotEvaluated []unknownLine `json:"not_evaluated"`
+
+	Measured []measured.Dependency `json:"measured,omitempty"`
+	Missing  []string              `json:"not_examined,omitempty"` // measured, and in no file
 }
 
 type counted struct {
@@ -183,7 +206,7 @@ func documentOf(out outcome) document {
 	n := out.count()
 	d := document{
 		Version: 1, Files: out.files, Dependencies: out.dependencies, Counts: counted{n[lint.Error], n[lint.Warning], n[lint.Note], len(out.Ignored)},
-		Findings: []findingLine{}, NotEvaluated: []unknownLine{},
+		Findings: []findingLine{}, NotEvaluated: []unknownLine{}, Measured: out.measured, Missing: out.missing,
 	}
 	if d.Files == nil {
 		d.Files = []string{}

@@ -1,4 +1,4 @@
-package doctorcmd
+package measured
 
 import (
 	"iter"
@@ -17,14 +17,12 @@ type tape struct {
 
 // reel is what one dependency needs besides while its events are read.
 type reel struct {
-	took        times
 	first, last policy.Instant
 	run         int
-	out         float64
 }
 
-// measure reads a recording to its end, or as far as it goes: the error says why not further.
-func measure(entries iter.Seq2[record.Entry, error]) (all map[string]*vitals, events int, err error) {
+// readRecording reads a recording to its end, or as far as it goes: the error says why not further.
+func readRecording(entries iter.Seq2[record.Entry, error]) (all map[string]*vitals, events int, err error) {
 	t := tape{all: map[string]*vitals{}, of: map[string]*reel{}}
 	for e, failed := range entries {
 		if failed != nil {
@@ -37,8 +35,6 @@ func measure(entries iter.Seq2[record.Entry, error]) (all map[string]*vitals, ev
 	for name, v := range t.all {
 		r := t.of[name]
 		v.span += r.last.Sub(r.first)
-		v.latency = r.took.stats()
-		v.latency.Span = v.span
 	}
 	return t.all, events, err
 }
@@ -48,49 +44,37 @@ func (t *tape) take(e *record.Entry) {
 	v, r := t.all[name], t.of[name]
 	if v == nil {
 		v, r = newVitals(name), &reel{run: e.Run, first: e.Event.At, last: e.Event.At}
-		v.knowOpens, v.knowBusy = true, true
 		t.all[name], t.of[name] = v, r
 	}
 	if e.Run != r.run || e.Event.At < r.first { // another process, or another clock
 		v.span += r.last.Sub(r.first)
-		r.run, r.first, r.last, r.out = e.Run, e.Event.At, e.Event.At, 0
+		r.run, r.first, r.last = e.Run, e.Event.At, e.Event.At
 	}
 	r.last = max(r.last, e.Event.At)
 	if e.Origin != nil && len(e.Origin.Settings) > 0 {
 		v.settings, v.hasPolicy = inForce(name, e.Origin.Settings), true
 	}
-	v.event(r, &e.Event)
+	v.event(&e.Event)
 }
 
-func (v *vitals) event(r *reel, e *policy.Event) {
+func (v *vitals) event(e *policy.Event) {
 	switch e.Kind {
 	case policy.KindAttemptSent:
 		v.attempts++
-		switch {
-		case e.Hedge:
-			v.hedges++
-		case e.Attempt > 1:
+		if e.Attempt > 1 && !e.Hedge {
 			v.retries++
 		}
-		r.out++
-		v.busiest = max(v.busiest, r.out)
 	case policy.KindAttemptSettled, policy.KindLoserSettled:
-		v.settled++
-		r.out = max(r.out-1, 0)
 		if e.Reason == policy.AttemptTimeout {
 			v.cut++
 		}
 		if e.Class == policy.ClassSuccess {
-			r.took.add(e.Took, 1)
+			v.took.Add(e.Took, 1)
 		}
 	case policy.KindAttemptRefused, policy.KindHedgeSkipped:
 		v.refused[e.Reason.String()]++
-	case policy.KindWaiting:
-		if e.Wait == policy.ForSlot {
-			v.waited++
-		}
 	case policy.KindBreakerMoved:
-		if e.To == policy.StateOpen && e.From != policy.StateHalfOpen {
+		if e.To == policy.StateOpen && admits(e.From) {
 			v.opens++
 		}
 	case policy.KindReturned:
@@ -104,6 +88,11 @@ func (v *vitals) event(r *reel, e *policy.Event) {
 			v.longest = max(v.longest, e.Took)
 		}
 	}
+}
+
+// admits reports whether a breaker of that state lets all calls through.
+func admits(s policy.BreakerState) bool {
+	return s == policy.StateClosed || s == policy.StateDisabled || s == policy.StateObserveOnly
 }
 
 // inForce are the settings that are no defaults.

@@ -1,18 +1,17 @@
-package doctorcmd
+package measured
 
 import (
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"github.com/gabion-go/gabion/policy"
+	"github.com/gabion-go/gabion/internal/formulas"
 )
 
 // errNoSeries says that an endpoint has nothing of gabion's.
@@ -24,7 +23,7 @@ var errNoSeries = errors.New("it has no series of gabion: is contrib/gabionprom 
 func readMetrics(in io.Reader, now time.Time) (map[string]*vitals, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(in)
-	s := scrape{all: map[string]*vitals{}, took: map[string]*buckets{}}
+	s := scrape{all: map[string]*vitals{}}
 	for name, f := range families {
 		for _, m := range f.GetMetric() {
 			s.sample(name, m)
@@ -33,12 +32,9 @@ func readMetrics(in io.Reader, now time.Time) (map[string]*vitals, error) {
 	if len(s.all) == 0 {
 		return nil, errors.Join(errNoSeries, err)
 	}
-	for name, v := range s.all {
+	for _, v := range s.all {
 		if s.began > 0 {
 			v.span = now.Sub(time.UnixMilli(int64(s.began * 1000))).Round(time.Second)
-		}
-		if b := s.took[name]; b != nil {
-			v.latency = b.stats()
 		}
 	}
 	if err != nil {
@@ -49,7 +45,6 @@ func readMetrics(in io.Reader, now time.Time) (map[string]*vitals, error) {
 
 type scrape struct {
 	all   map[string]*vitals
-	took  map[string]*buckets
 	began float64 // seconds since 1970
 }
 
@@ -70,7 +65,6 @@ func (s *scrape) sample(name string, m *dto.Metric) {
 	v := s.all[dependency]
 	if v == nil {
 		v = newVitals(dependency)
-		v.knowOpens = true
 		s.all[dependency] = v
 	}
 	switch name {
@@ -82,19 +76,13 @@ func (s *scrape) sample(name string, m *dto.Metric) {
 			v.ended[outcome] += value
 		}
 	case "gabion_attempts_total":
-		v.attempts, v.settled = v.attempts+value, v.settled+value
-		switch labels["kind"] {
-		case "retry":
+		v.attempts += value
+		if labels["kind"] == "retry" {
 			v.retries += value
-		case "hedge":
-			v.hedges += value
 		}
 	case "gabion_attempt_duration_seconds":
 		if labels["result"] == "success" {
-			if s.took[dependency] == nil {
-				s.took[dependency] = &buckets{}
-			}
-			s.took[dependency].add(m.GetHistogram())
+			v.read(m.GetHistogram())
 		}
 	case "gabion_timeouts_total":
 		if labels["layer"] == "attempt" {
@@ -106,57 +94,27 @@ func (s *scrape) sample(name string, m *dto.Metric) {
 		v.opens += value
 	case "gabion_bulkhead_limit":
 		v.limit = value
-	case "gabion_waits_total":
-		if labels["wait"] == policy.ForSlot {
-			v.waited += value
+	}
+}
+
+// read adds a classic histogram. A bucket of other bounds counts within the next of ours.
+func (v *vitals) read(h *dto.Histogram) {
+	seen := uint64(0)
+	for _, b := range h.GetBucket() {
+		if n := b.GetCumulativeCount(); n > seen {
+			v.took.Add(seconds(b.GetUpperBound()), int64(n-seen))
+			seen = n
 		}
 	}
+	if n := h.GetSampleCount(); n > seen {
+		v.took.Add(formulas.Unbounded, int64(n-seen))
+	}
 }
 
-// buckets is a classic histogram, added up over operations.
-type buckets struct {
-	upper []float64
-	upTo  map[float64]float64 // cumulative, by upper bound in seconds
-	n     float64
-}
-
-func (b *buckets) add(h *dto.Histogram) {
-	if b.upTo == nil {
-		b.upTo = map[float64]float64{}
+// seconds is a bound of a bucket, to the microsecond.
+func seconds(s float64) time.Duration {
+	if !(s < 1e9) {
+		return formulas.Unbounded
 	}
-	for _, bucket := range h.GetBucket() {
-		b.upTo[bucket.GetUpperBound()] += float64(bucket.GetCumulativeCount())
-	}
-	b.n += float64(h.GetSampleCount())
-	b.upper = b.upper[:0]
-	for u := range b.upTo {
-		b.upper = append(b.upper, u)
-	}
-	slices.Sort(b.upper)
-}
-
-// quantile is the upper bound of the bucket that holds it: the true one is not longer. It is
-// 0 where it is above all bounds.
-func (b *buckets) quantile(q float64) time.Duration {
-	for _, u := range b.upper {
-		if b.upTo[u] >= q*b.n && !math.IsInf(u, 1) {
-			return time.Duration(u * float64(time.Second))
-		}
-	}
-	return 0
-}
-
-func (b *buckets) stats() (l policy.LatencyStats) {
-	l.Samples = int64(b.n)
-	if b.n == 0 {
-		return l
-	}
-	l.P50, l.P95 = b.quantile(0.5), b.quantile(0.95)
-	if b.n >= 100 {
-		l.P99 = b.quantile(0.99)
-	}
-	if b.n >= 1000 {
-		l.P999 = b.quantile(0.999)
-	}
-	return l
+	return time.Duration(s * float64(time.Second)).Round(time.Microsecond)
 }

@@ -1,4 +1,4 @@
-package doctorcmd
+package measured
 
 import (
 	"encoding/json"
@@ -19,15 +19,12 @@ type living struct {
 		Succeeded float64            `json:"succeeded"`
 		Attempts  float64            `json:"attempts"`
 		Retries   float64            `json:"retries"`
-		Hedges    float64            `json:"hedges"`
 		Failures  map[string]float64 `json:"failures"`
 		State     string             `json:"state"`
-		Latency   struct {
-			P50, P95, P99, P999 float64
-			Samples             int64
-			Span                float64
-		} `json:"latency"`
-		Slots *struct {
+		Cut       float64            `json:"cut"`
+		Opened    float64            `json:"opened"`
+		Took      []int64            `json:"took"`
+		Slots     *struct {
 			InUse float64 `json:"in_use"`
 			Limit float64 `json:"limit"`
 		} `json:"slots"`
@@ -48,15 +45,14 @@ func readPage(in io.Reader) (map[string]*vitals, error) {
 	for _, d := range l.Dependencies {
 		v := newVitals(d.Name)
 		v.span = millis(l.Observed).Round(time.Second)
-		v.calls, v.succeeded, v.attempts, v.retries, v.hedges = d.Calls, d.Succeeded, d.Attempts, d.Retries, d.Hedges
-		v.settled = d.Attempts
+		v.calls, v.succeeded, v.attempts, v.retries = d.Calls, d.Succeeded, d.Attempts, d.Retries
 		v.notClosed = d.State == policy.StateOpen.String() || d.State == policy.StateHalfOpen.String()
 		for reason, n := range d.Failures {
 			v.ended[reason] = n
 		}
-		v.latency = policy.LatencyStats{
-			P50: millis(d.Latency.P50), P95: millis(d.Latency.P95), P99: millis(d.Latency.P99), P999: millis(d.Latency.P999),
-			Samples: d.Latency.Samples, Span: millis(d.Latency.Span),
+		v.cut, v.opens = d.Cut, d.Opened
+		for i, n := range d.Took[:min(len(d.Took), len(v.took))] {
+			v.took.Put(i, n)
 		}
 		if d.Slots != nil {
 			v.limit = d.Slots.Limit
