@@ -6,8 +6,8 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// The rules, by id. An id is never used again for another rule. G105, G106, G113, G114, G117 and
-// G121 are left to other linters: see docs/vet.md.
+// The rules, by id. An id is never used again for another rule. G105, G106, G113, G114 and G117
+// are left to other linters: see docs/vet.md.
 var (
 	rules = []rule{
 		{"G101", "waitwithoutjitter", "a loop waits before it tries again, without jitter", waitWithoutJitter},
@@ -25,6 +25,7 @@ var (
 		{"G118", "deferinloop", "a loop defers what should end with each iteration", deferInLoop},
 		{"G119", "transportpercall", "an http.Transport is made for each call", transportPerCall},
 		{"G120", "dependencyperrequest", "a dependency, breaker or limiter is made for each request", dependencyPerRequest},
+		{"G121", "contextlost", "context.Background drops the context that is at hand", contextLost},
 		{"G123", "retryintransaction", "a statement is repeated inside its transaction", retryInTransaction},
 		{"G124", "callintransaction", "work of a transaction calls another service", callInTransaction},
 		{"G125", "serverwithouttimeouts", "an http.Server has no timeout for the header", serverWithoutTimeouts},
@@ -59,11 +60,12 @@ var (
 	DeferInLoop           = ofRules[12] // G118
 	TransportPerCall      = ofRules[13] // G119
 	DependencyPerRequest  = ofRules[14] // G120
-	RetryInTransaction    = ofRules[15] // G123
-	CallInTransaction     = ofRules[16] // G124
-	ServerWithoutTimeouts = ofRules[17] // G125
-	RepeatsRefusals       = ofRules[18] // G126
-	IgnoreWithoutReason   = ofRules[19] // G190
+	ContextLost           = ofRules[15] // G121
+	RetryInTransaction    = ofRules[16] // G123
+	CallInTransaction     = ofRules[17] // G124
+	ServerWithoutTimeouts = ofRules[18] // G125
+	RepeatsRefusals       = ofRules[19] // G126
+	IgnoreWithoutReason   = ofRules[20] // G190
 )
 
 // StaleIgnore reports ignores that no longer keep a rule from reporting: G191. It runs all

@@ -32,8 +32,8 @@ func TestEachPlantedMistakeIsFound(t *testing.T) {
 			t.Errorf("mistake %d is not found", i+1)
 		}
 	}
-	if len(mistakes) != 9 {
-		t.Errorf("%d mistakes are planted, want 9", len(mistakes))
+	if len(mistakes) != 11 {
+		t.Errorf("%d mistakes are planted, want 11", len(mistakes))
 	}
 }
 

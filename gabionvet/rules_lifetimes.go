@@ -2,8 +2,10 @@ package gabionvet
 
 import (
 	"go/ast"
+	"go/types"
 	"regexp"
 
+	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/ast/inspector"
 )
 
@@ -130,4 +132,113 @@ func (c *check) runsAgain(at inspector.Cursor) string {
 		return "on each attempt"
 	}
 	return ""
+}
+
+// contextLost is G121.
+func contextLost(c *check) {
+	c.eachCall(func(at inspector.Cursor, call *ast.CallExpr) {
+		if !c.is(call, "context.Background", "context.TODO") {
+			return
+		}
+		name, handler := c.contextInScope(at)
+		if name == "" || !handler && !c.derivesTimeout(at) || c.meansToOutlive(at, call) {
+			return
+		}
+		c.report(call, replaceFix(call, name), "%s drops %s: what is called here goes on when the caller has given up, has none of its deadline, and none of its trace; "+
+			"pass %s, or context.WithoutCancel(%s) if it has to outlive it", source(call), name, name, name)
+	})
+}
+
+func replaceFix(call *ast.CallExpr, name string) []analysis.SuggestedFix {
+	return []analysis.SuggestedFix{{Message: "Pass " + name, TextEdits: []analysis.TextEdit{{Pos: call.Pos(), End: call.End(), NewText: []byte(name)}}}}
+}
+
+// derivesTimeout reports whether a call is the parent of a new timeout.
+func (c *check) derivesTimeout(at inspector.Cursor) bool {
+	p, is := at.Parent().Node().(*ast.CallExpr)
+	return is && c.is(p, "context.WithTimeout", "context.WithDeadline")
+}
+
+var outlives = regexp.MustCompile(`(?i)shutdown|close|cleanup|clean|release|unlock|rollback|stop|cancel|drain|detach|background|async|flush|log|audit|delete|remove|unregister|deregister|disconnect|teardown|revoke|leave|finish|abort|terminate|restore|undo|finali[sz]e|persist|defer|grace|kill|invalidate`)
+
+// meansToOutlive reports whether a fresh context is there on purpose: in what is deferred or
+// runs by itself, after the context ended, for what cleans up, or where there was none.
+func (c *check) meansToOutlive(at inspector.Cursor, call *ast.CallExpr) bool {
+	for e := range at.Enclosing() {
+		switch n := e.Node().(type) {
+		case *ast.DeferStmt, *ast.GoStmt:
+			return true
+		case *ast.CommClause:
+			if mentions(n.Comm, contextEnd) && within(n, call.Pos()) && n.Comm != nil && !within(n.Comm, call.Pos()) {
+				return true
+			}
+		case *ast.IfStmt:
+			if mentions(n.Cond, contextEnd) || c.comparesContext(n.Cond) {
+				return true
+			}
+		case *ast.FuncLit:
+			return !c.isHandlerType(n.Type) // who runs it, and when, is not seen
+		case *ast.FuncDecl:
+			if outlives.MatchString(n.Name.Name) {
+				return true
+			}
+			return c.feedsCleanup(at, n)
+		case *ast.CallExpr:
+			if n != call {
+				if id := calledName(n); id != nil && outlives.MatchString(id.Name) {
+					return true
+				}
+				if f := c.callee(n); f != nil && f.Pkg() != nil && quiet.MatchString(f.Pkg().Path()) {
+					return true
+				}
+			}
+		}
+	}
+	return true
+}
+
+var quiet = regexp.MustCompile(`^(log|log/slog|go\.opentelemetry\.io/.*|runtime/.*)$`)
+
+// comparesContext reports whether a condition asks whether there is a context.
+func (c *check) comparesContext(cond ast.Expr) (found bool) {
+	ast.Inspect(cond, func(n ast.Node) bool {
+		if b, is := n.(*ast.BinaryExpr); is && (isContext(c.typeOf(b.X)) || isContext(c.typeOf(b.Y))) {
+			found = true
+		}
+		return !found
+	})
+	return found
+}
+
+// feedsCleanup reports whether the context that is made goes to something that cleans up,
+// runs by itself, or is kept.
+func (c *check) feedsCleanup(at inspector.Cursor, decl *ast.FuncDecl) bool {
+	var to ast.Expr
+	for e := range at.Enclosing((*ast.AssignStmt)(nil)) {
+		to = e.Node().(*ast.AssignStmt).Lhs[0]
+		break
+	}
+	if to == nil {
+		return false
+	}
+	obj := c.object(to)
+	if v, is := obj.(*types.Var); !is || v.IsField() {
+		return true
+	}
+	in, _ := c.root.FindNode(decl.Body)
+	for use := range in.Preorder((*ast.Ident)(nil)) {
+		if c.info.Uses[use.Node().(*ast.Ident)] != obj {
+			continue
+		}
+		for e := range use.Enclosing((*ast.CallExpr)(nil), (*ast.GoStmt)(nil), (*ast.DeferStmt)(nil), (*ast.FuncLit)(nil), (*ast.ReturnStmt)(nil), (*ast.KeyValueExpr)(nil)) {
+			n, isCall := e.Node().(*ast.CallExpr)
+			if !isCall {
+				return true
+			}
+			if id := calledName(n); id != nil && outlives.MatchString(id.Name) {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -1,4 +1,4 @@
-// Package planted holds mistakes that noctx, bodyclose, errorlint, govet and contextcheck do not find.
+// Package planted holds mistakes that noctx, bodyclose, errorlint and govet do not find.
 package planted
 
 import (
@@ -171,4 +171,19 @@ func patient(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	return nil, last
+}
+
+// 10: a handler that calls with a context of its own.
+func handle(w http.ResponseWriter, r *http.Request) {
+	if _, err := fetch(context.Background(), r.URL.Query().Get("user")); err != nil { // want `G121: context.Background\(\) drops r.Context\(\)`
+		http.Error(w, err.Error(), http.StatusBadGateway)
+	}
+}
+
+// 11: a fresh timeout that ignores what is left of the caller's.
+func hurried(ctx context.Context, user string) (string, error) {
+	own, cancel := context.WithTimeout(context.Background(), 5*time.Second) // want `G121: context.Background\(\) drops ctx`
+	defer cancel()
+	name, err := fetch(own, user)
+	return name, err
 }
