@@ -6,26 +6,22 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// The rules, by id. An id is never used again for another rule.
+// The rules, by id. An id is never used again for another rule. G105, G106, G113, G114 and G117
+// are left to other linters: see docs/vet.md.
 var (
 	rules = []rule{
 		{"G101", "waitwithoutjitter", "a loop waits before it tries again, without jitter", waitWithoutJitter},
 		{"G102", "loopwithoutbound", "a loop tries again until it succeeds, whatever that takes", loopWithoutBound},
 		{"G103", "sleepdeaftocontext", "a loop sleeps between attempts and does not hear that its context ended", sleepDeafToContext},
 		{"G104", "retrieseveryerror", "a loop with back-off repeats whatever the error is", retriesEveryError},
-		{"G105", "shortcutwithouttimeout", "http.Get and its like have no timeout and no context", shortcutWithoutTimeout},
-		{"G106", "requestwithoutcontext", "a request is sent without the context that is at hand", requestWithoutContext},
 		{"G107", "clientwithouttimeout", "an http.Client without Timeout sends a request without a deadline", clientWithoutTimeout},
-		{"G108", "bodynotclosed", "the body of an answer is not closed, or not before the next try", bodyNotClosed},
+		{"G108", "bodynotclosed", "a loop tries again and leaves the body of an answer open", bodyNotClosed},
 		{"G109", "bodynotdrained", "the body of an answer is closed and never read", bodyNotDrained},
 		{"G110", "bodysenttwice", "attempts share one reader as their body", bodySentTwice},
 		{"G111", "unsafewithoutkey", "a POST is repeated without an idempotency key", unsafeWithoutKey},
 		{"G112", "keyneweachattempt", "an idempotency key is made anew on every attempt", keyNewOnEachAttempt},
-		{"G113", "errorlosesmeaning", "work that is retried hides its error behind %v", errorLosesMeaning},
-		{"G114", "errorcompared", "an error that is wrapped is compared with ==", errorCompared},
 		{"G115", "workignorescontext", "work ignores the context that its retrier gives it", workIgnoresContext},
 		{"G116", "twolayers", "two layers retry", twoLayers},
-		{"G117", "cancelmissing", "the cancel of a context is thrown away", cancelMissing},
 		{"G118", "deferinloop", "a loop defers what should end with each iteration", deferInLoop},
 		{"G119", "transportpercall", "an http.Transport is made for each call", transportPerCall},
 		{"G120", "dependencyperrequest", "a dependency, breaker or limiter is made for each request", dependencyPerRequest},
@@ -49,32 +45,27 @@ func analyzers(rules []rule) (all []*analysis.Analyzer) {
 // The analyzers, one for each rule. They are safe for concurrent use, as all analyzers are,
 // and must not be changed.
 var (
-	WaitWithoutJitter      = ofRules[0]  // G101
-	LoopWithoutBound       = ofRules[1]  // G102
-	SleepDeafToContext     = ofRules[2]  // G103
-	RetriesEveryError      = ofRules[3]  // G104
-	ShortcutWithoutTimeout = ofRules[4]  // G105
-	RequestWithoutContext  = ofRules[5]  // G106
-	ClientWithoutTimeout   = ofRules[6]  // G107
-	BodyNotClosed          = ofRules[7]  // G108
-	BodyNotDrained         = ofRules[8]  // G109
-	BodySentTwice          = ofRules[9]  // G110
-	UnsafeWithoutKey       = ofRules[10] // G111
-	KeyNewEachAttempt      = ofRules[11] // G112
-	ErrorLosesMeaning      = ofRules[12] // G113
-	ErrorCompared          = ofRules[13] // G114
-	WorkIgnoresContext     = ofRules[14] // G115
-	TwoLayers              = ofRules[15] // G116
-	CancelMissing          = ofRules[16] // G117
-	DeferInLoop            = ofRules[17] // G118
-	TransportPerCall       = ofRules[18] // G119
-	DependencyPerRequest   = ofRules[19] // G120
-	ContextLost            = ofRules[20] // G121
-	RetryInTransaction     = ofRules[21] // G123
-	CallInTransaction      = ofRules[22] // G124
-	ServerWithoutTimeouts  = ofRules[23] // G125
-	RepeatsRefusals        = ofRules[24] // G126
-	IgnoreWithoutReason    = ofRules[25] // G190
+	WaitWithoutJitter     = ofRules[0]  // G101
+	LoopWithoutBound      = ofRules[1]  // G102
+	SleepDeafToContext    = ofRules[2]  // G103
+	RetriesEveryError     = ofRules[3]  // G104
+	ClientWithoutTimeout  = ofRules[4]  // G107
+	BodyNotClosed         = ofRules[5]  // G108
+	BodyNotDrained        = ofRules[6]  // G109
+	BodySentTwice         = ofRules[7]  // G110
+	UnsafeWithoutKey      = ofRules[8]  // G111
+	KeyNewEachAttempt     = ofRules[9]  // G112
+	WorkIgnoresContext    = ofRules[10] // G115
+	TwoLayers             = ofRules[11] // G116
+	DeferInLoop           = ofRules[12] // G118
+	TransportPerCall      = ofRules[13] // G119
+	DependencyPerRequest  = ofRules[14] // G120
+	ContextLost           = ofRules[15] // G121
+	RetryInTransaction    = ofRules[16] // G123
+	CallInTransaction     = ofRules[17] // G124
+	ServerWithoutTimeouts = ofRules[18] // G125
+	RepeatsRefusals       = ofRules[19] // G126
+	IgnoreWithoutReason   = ofRules[20] // G190
 )
 
 // StaleIgnore reports ignores that no longer keep a rule from reporting: G191. It runs all

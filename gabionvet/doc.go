@@ -1,7 +1,8 @@
 // Package gabionvet finds mistakes in Go code that turn a small failure of a dependency
-// into an outage: loops that retry without jitter or end, requests without a timeout,
-// bodies that are not closed, not drained or sent a second time when they are empty,
-// idempotency keys that are new on every attempt, errors that lose their meaning.
+// into an outage: loops that retry without jitter or end, clients without a timeout,
+// bodies that are not closed before the next try, not drained or sent a second time when they are empty,
+// idempotency keys that are new on every attempt, two layers that retry. What noctx, bodyclose, errorlint
+// and govet find, it leaves to them: docs/vet.md says how to switch them on.
 //
 // Each rule is an [golang.org/x/tools/go/analysis.Analyzer] with a stable id, G101 and up,
 // that its messages begin with and a page of docs/lint explains. The command

@@ -38,14 +38,6 @@ func (u *unit) answers() (all []answer) {
 	return all
 }
 
-// name is the variable's name, or what one would call it.
-func (a answer) name() string {
-	if a.obj.Name() == "_" {
-		return "resp"
-	}
-	return a.obj.Name()
-}
-
 func isResponse(t types.Type) bool { return isPointer(t) && typeName(t) == "net/http.Response" }
 
 // sends reports whether a call sends a request of net/http.
@@ -126,15 +118,6 @@ func (u *unit) onlyReads(call *ast.CallExpr) bool {
 // bodyNotClosed is G108.
 func bodyNotClosed(c *check) {
 	for _, a := range c.answers() {
-		used := c.usesOf(a)
-		if !used.escapes && !used.closes {
-			c.report(a.call, nil, "the body of this answer is never closed: on each path that does not read it to its end, its connection is never used again, nor given back, until the process has no more; "+
-				"after the check of err write defer %s.Body.Close()", a.name())
-			continue
-		}
-		if used.escapes && !used.closes {
-			continue
-		}
 		c.checkRounds(a)
 	}
 }
@@ -387,4 +370,16 @@ func (u *unit) touchesBody(n ast.Node, req types.Object) (found bool) {
 		return !found
 	})
 	return found
+}
+
+func usesAsArgument(u *unit, call *ast.CallExpr, obj types.Object) bool {
+	for _, arg := range call.Args {
+		if un, is := arg.(*ast.UnaryExpr); is && un.Op == token.AND {
+			arg = un.X
+		}
+		if u.object(arg) == obj {
+			return true
+		}
+	}
+	return false
 }

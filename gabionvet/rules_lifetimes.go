@@ -14,101 +14,6 @@ var derive = []string{
 	"context.WithCancelCause", "context.WithTimeoutCause", "context.WithDeadlineCause", "os/signal.NotifyContext",
 }
 
-// cancelMissing is G117.
-func cancelMissing(c *check) {
-	c.root.Inspect([]ast.Node{(*ast.AssignStmt)(nil)}, func(at inspector.Cursor) bool {
-		s := at.Node().(*ast.AssignStmt)
-		if len(s.Lhs) != 2 || len(s.Rhs) != 1 {
-			return true
-		}
-		call, is := s.Rhs[0].(*ast.CallExpr)
-		id, isName := s.Lhs[1].(*ast.Ident)
-		if !is || !isName || !c.is(call, derive...) {
-			return true
-		}
-		decl := c.enclosingDecl(s)
-		if decl == nil || decl.Recv == nil && (decl.Name.Name == "main" || decl.Name.Name == "init") {
-			return true // it lives as long as the program
-		}
-		if id.Name != "_" && !c.onlyDropped(id) || c.endsWithParent(call, decl) {
-			return true
-		}
-		c.report(call, c.deferFix(at, s, id), "the cancel of this context is thrown away: its timer, and its place in the parent, stay until the time is over or the parent ends, for each call; "+
-			"keep it and write defer cancel()")
-		return true
-	})
-}
-
-// endsWithParent reports whether the parent is a context that the same function cancels.
-func (c *check) endsWithParent(call *ast.CallExpr, decl *ast.FuncDecl) bool {
-	if len(call.Args) == 0 {
-		return false
-	}
-	parent := c.object(call.Args[0])
-	for _, value := range c.values[parent] {
-		made, is := value.(*ast.CallExpr)
-		if is && made != call && c.is(made, derive...) && within(decl, made.Pos()) {
-			return true
-		}
-	}
-	return false
-}
-
-// onlyDropped reports whether a variable is used for nothing but _ = cancel.
-func (c *check) onlyDropped(id *ast.Ident) bool {
-	obj := c.object(id)
-	uses := 0
-	for use, o := range c.info.Uses {
-		if o != obj || use == id {
-			continue
-		}
-		uses++
-		at, found := c.root.FindNode(use)
-		if !found {
-			return false
-		}
-		s, is := at.Parent().Node().(*ast.AssignStmt)
-		if !is || len(s.Lhs) != 1 {
-			return false
-		}
-		if to, is := s.Lhs[0].(*ast.Ident); !is || to.Name != "_" {
-			return false
-		}
-	}
-	return uses > 0
-}
-
-// deferFix cancels when the function returns, where the context is not used for longer.
-func (c *check) deferFix(at inspector.Cursor, s *ast.AssignStmt, id *ast.Ident) []analysis.SuggestedFix {
-	ctx, is := s.Lhs[0].(*ast.Ident)
-	fn, _, body := enclosing(at)
-	if !is || id.Name != "_" || fn == nil || c.means(s.Pos(), "cancel") != "" {
-		return nil
-	}
-	if block, is := at.Parent().Node().(*ast.BlockStmt); !is || block != body || mentions(body, regexp.MustCompile(`^cancel$`)) {
-		return nil
-	}
-	obj := c.object(ctx)
-	in, _ := c.root.FindNode(body)
-	for use := range in.Preorder((*ast.Ident)(nil)) {
-		if c.info.Uses[use.Node().(*ast.Ident)] != obj || c.isTarget(use) {
-			continue
-		}
-		call, is := use.Parent().Node().(*ast.CallExpr)
-		user, _, _ := enclosing(use)
-		if !is || user != fn {
-			return nil
-		}
-		if sig, is := c.typeOf(call.Fun).(*types.Signature); !is || sig.Results().Len() > 0 && !isError(sig.Results().At(0).Type()) {
-			return nil // what is returned may need the context
-		}
-	}
-	return []analysis.SuggestedFix{{Message: "Cancel when the function returns", TextEdits: []analysis.TextEdit{
-		{Pos: id.Pos(), End: id.End(), NewText: []byte("cancel")},
-		{Pos: s.End(), End: s.End(), NewText: []byte("\ndefer cancel()")},
-	}}}
-}
-
 // deferInLoop is G118.
 func deferInLoop(c *check) {
 	c.root.Inspect([]ast.Node{(*ast.DeferStmt)(nil)}, func(at inspector.Cursor) bool {
@@ -239,12 +144,12 @@ func contextLost(c *check) {
 		if name == "" || !handler && !c.derivesTimeout(at) || c.meansToOutlive(at, call) {
 			return
 		}
-		c.report(call, replaceFix(call, name, at), "%s drops %s: what is called here goes on when the caller has given up, has none of its deadline, and none of its trace; "+
+		c.report(call, replaceFix(call, name), "%s drops %s: what is called here goes on when the caller has given up, has none of its deadline, and none of its trace; "+
 			"pass %s, or context.WithoutCancel(%s) if it has to outlive it", source(call), name, name, name)
 	})
 }
 
-func replaceFix(call *ast.CallExpr, name string, _ inspector.Cursor) []analysis.SuggestedFix {
+func replaceFix(call *ast.CallExpr, name string) []analysis.SuggestedFix {
 	return []analysis.SuggestedFix{{Message: "Pass " + name, TextEdits: []analysis.TextEdit{{Pos: call.Pos(), End: call.End(), NewText: []byte(name)}}}}
 }
 

@@ -2,8 +2,6 @@ package gabionvet
 
 import (
 	"go/ast"
-	"go/token"
-	"go/types"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/ast/inspector"
@@ -26,83 +24,6 @@ func (u *unit) eachCall(visit func(inspector.Cursor, *ast.CallExpr)) {
 		}
 		return true
 	})
-}
-
-// shortcutWithoutTimeout is G105.
-func shortcutWithoutTimeout(c *check) {
-	c.eachCall(func(_ inspector.Cursor, call *ast.CallExpr) {
-		if c.is(call, shortcuts...) && !c.sets("net/http", "Timeout") && !c.sets("net/http", "DefaultClient") {
-			c.report(call, nil, "%s has no timeout and no context: if the server accepts and says nothing, it never returns; "+
-				"send a request of http.NewRequestWithContext by a client with a Timeout", source(call.Fun))
-		}
-	})
-}
-
-// requestWithoutContext is G106.
-func requestWithoutContext(c *check) {
-	c.eachCall(func(at inspector.Cursor, call *ast.CallExpr) {
-		if !c.is(call, "net/http.NewRequest") {
-			return
-		}
-		ctx, _ := c.contextInScope(at)
-		if ctx == "" || !c.sentWithoutContext(at, call) {
-			return
-		}
-		c.report(call, c.withContextFix(call, ctx), "this request is sent without %s: it goes on when the caller has given up, and outlives every deadline; "+
-			"use http.NewRequestWithContext(%s, ...)", ctx, ctx)
-	})
-}
-
-// sentWithoutContext reports whether the request of a call is sent in the function that
-// makes it, and gets no context on the way.
-func (u *unit) sentWithoutContext(at inspector.Cursor, call *ast.CallExpr) bool {
-	as, is := at.Parent().Node().(*ast.AssignStmt)
-	_, _, body := enclosing(at)
-	if !is || body == nil {
-		return false
-	}
-	req := u.object(as.Lhs[0])
-	if req == nil || len(u.values[req]) > 1 {
-		return false
-	}
-	sent := false
-	for _, other := range calls(body, true) {
-		sel, isSel := ast.Unparen(other.Fun).(*ast.SelectorExpr)
-		switch {
-		case isSel && u.object(sel.X) == req && (sel.Sel.Name == "WithContext" || sel.Sel.Name == "Clone"):
-			return false
-		case u.is(other, "(net/http.Client).Do") && len(other.Args) == 1 && u.object(other.Args[0]) == req:
-			sent = true
-		case other != call && usesAsArgument(u, other, req) && !u.is(other, "(net/http.Client).Do"):
-			if f := u.callee(other); f == nil || f.Pkg() == u.pkg {
-				return false // the callee may give it one
-			}
-		}
-	}
-	return sent
-}
-
-func usesAsArgument(u *unit, call *ast.CallExpr, obj types.Object) bool {
-	for _, arg := range call.Args {
-		if un, is := arg.(*ast.UnaryExpr); is && un.Op == token.AND {
-			arg = un.X
-		}
-		if u.object(arg) == obj {
-			return true
-		}
-	}
-	return false
-}
-
-func (c *check) withContextFix(call *ast.CallExpr, ctx string) []analysis.SuggestedFix {
-	name := calledName(call)
-	if name == nil || len(call.Args) == 0 {
-		return nil
-	}
-	return []analysis.SuggestedFix{{Message: "Give the request the context", TextEdits: []analysis.TextEdit{
-		{Pos: name.Pos(), End: name.End(), NewText: []byte("NewRequestWithContext")},
-		{Pos: call.Args[0].Pos(), End: call.Args[0].Pos(), NewText: []byte(ctx + ", ")},
-	}}}
 }
 
 // clientWithoutTimeout is G107.

@@ -53,8 +53,9 @@ func placeOf(reply string) (p place, ok bool) {
 }
 
 // An arrival is what is known of deliveries that are to be here before anything is begun, so that
-// nothing overtakes them. It is of a subscription with an order, and guarded by its mu.
+// nothing overtakes them. It is of a hand with an order, and guarded by its mu.
 type arrival struct {
+	log     *slog.Logger
 	gathers bool      // what a process before this one had comes now
 	since   time.Time // something came of that last; zero before a request was made
 	owed    int       // messages that may still come of it
@@ -64,31 +65,29 @@ type arrival struct {
 
 // settle waits until the broker delivers again what a process before this one had. It comes in no
 // order: what was worked on for long comes after what only waited.
-func (s *subscription) settle(ctx context.Context, durable jetstream.Consumer) error {
+func settle(ctx context.Context, durable jetstream.Consumer, visibility time.Duration, log *slog.Logger) (arrival, error) {
 	info := durable.CachedInfo()
-	end := time.Now().Add(s.visibility + time.Second)
+	end := time.Now().Add(visibility + time.Second)
 	for info.NumAckPending > 0 && time.Now().Before(end) {
-		timer := time.NewTimer(min(s.visibility/4, time.Until(end)))
+		timer := time.NewTimer(min(visibility/4, time.Until(end)))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return ctx.Err()
+			return arrival{}, ctx.Err()
 		case <-timer.C:
 		}
 		if now, err := durable.Info(ctx); err == nil {
 			info = now
 		}
 	}
-	s.arrival = arrival{gathers: info.NumAckPending > 0, owed: info.NumAckPending, last: info.Delivered.Consumer}
-	return nil
+	return arrival{log: log, gathers: info.NumAckPending > 0, owed: info.NumAckPending, last: info.Delivered.Consumer}, nil
 }
 
 // lull is for how long nothing comes of what the broker delivers again when that is all.
 const lull = time.Second
 
-// arrived notes that a delivery came. mu is held.
-func (s *subscription) arrived(p place, now time.Time) {
-	a := &s.arrival
+// note notes that a delivery came.
+func (a *arrival) note(p place, now time.Time, visibility time.Duration) {
 	if a.gathers {
 		a.since = now
 		if a.owed--; a.owed <= 0 || p.delivered <= 1 { // what is new comes after what comes again
@@ -96,17 +95,16 @@ func (s *subscription) arrived(p place, now time.Time) {
 		}
 	}
 	if p.delivery > a.last+1 {
-		a.calm = now.Add(s.visibility + time.Second)
-		s.o.Logger.Warn("deliveries were lost on the way, or another process consumes: nothing is begun until they come again",
-			slog.String("stream", s.stream), slog.String("consumer", s.durable), slog.Uint64("deliveries", p.delivery-a.last-1))
+		a.calm = now.Add(visibility + time.Second)
+		a.log.Warn("deliveries were lost on the way, or another process consumes: nothing is begun until they come again",
+			slog.Uint64("deliveries", p.delivery-a.last-1))
 	}
 	a.last = p.delivery
 }
 
-// complete reports whether all is here that must not be overtaken. mu is held.
-func (s *subscription) complete(now time.Time) bool {
-	a := &s.arrival
-	if a.gathers && (len(s.hand) >= s.c.Slots(s.o.Workers)+s.o.Ahead || !a.since.IsZero() && now.Sub(a.since) > lull) {
+// complete reports whether all is here that must not be overtaken. full says that no more is asked for.
+func (a *arrival) complete(now time.Time, full bool) bool {
+	if a.gathers && (full || !a.since.IsZero() && now.Sub(a.since) > lull) {
 		a.gathers = false
 	}
 	return !a.gathers && !now.Before(a.calm)

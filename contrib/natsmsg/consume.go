@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -36,7 +34,8 @@ func Consume(ctx context.Context, js jetstream.JetStream, stream, durable string
 	if js == nil || c == nil || work == nil {
 		return errors.New("natsmsg: the JetStream, the Consumer or the work is nil")
 	}
-	s := &subscription{js: js, nc: js.Conn(), stream: stream, durable: durable, c: c, work: work, o: o.resolved(), fatal: make(chan error, 1), hand: map[uint64]*item{}, lines: map[string]*line{}, unheard: map[uint64]*item{}, heard: make(chan struct{}, 1), took: time.Second, takes: time.Second, idle: make(chan *item)}
+	s := newSubscription(js.Conn(), c, o)
+	s.js, s.stream, s.durable, s.do = js, stream, durable, work
 	if err := s.open(ctx); err != nil {
 		s.close()
 		return fmt.Errorf("natsmsg: consumer %s of stream %s: %w", durable, stream, err)
@@ -44,45 +43,42 @@ func Consume(ctx context.Context, js jetstream.JetStream, stream, durable string
 	return s.run(ctx)
 }
 
-// A subscription is a durable that is consumed.
+// A subscription is a durable that is consumed. Its parts have locks of their own, which are taken in
+// this order: pull, crew, hand; and ends alone or last.
 type subscription struct {
 	js              jetstream.JetStream
 	nc              *nats.Conn
 	stream, durable string
 	c               *consumer.Consumer
-	work            func(context.Context) error
+	do              func(context.Context) error
 	o               Options
 
-	next       string        // where messages are asked for
-	inbox      string        // what the subjects of answers begin with
-	visibility time.Duration // for which the broker keeps a delivery from others
-	lasts      time.Duration // for which the broker keeps a request
-	most       int           // messages that the broker lets one request have; zero means any number
-	sub        *nats.Subscription
+	visibility time.Duration      // for which the broker keeps a delivery from others
+	sub        *nats.Subscription // to messages, and to what the broker says of requests
 	answers    *nats.Subscription // to the broker's confirmations of acknowledgements
-	replies    string             // what the subjects of that begin with
-	sources    sync.Map           // the names of subjects
-	subjects   atomic.Int64       // how many of these are kept
-	base       context.Context    // of the work
+	sources    sources
+	base       context.Context // of the work
 	end        context.CancelCauseFunc
 	fatal      chan error // why it can't go on
-	workers    sync.WaitGroup
-	idle       chan *item // to workers that have nothing to do; closed when no more comes
 
-	mu       sync.Mutex // guards all below
-	hand     map[uint64]*item
-	lines    map[string]*line
-	unheard  map[uint64]*item // ended, and not confirmed by the broker yet
-	heard    chan struct{}    // gets one when, at the end, nothing is unheard
-	ready    []*item
-	delayed  []*line
-	working  int
-	arrival  arrival
-	took     time.Duration // by the work of a message lately, on average; it begins with a second
-	takes    time.Duration // the same, with the messages to the broker
-	pull     pulling
-	lastErr  error
-	stopping bool
+	pull pull // the messages that are asked for
+	hand hand // those that are here
+	crew crew // who works on them
+	ends ends // those that are over, for the broker to hear of
+}
+
+func newSubscription(nc *nats.Conn, c *consumer.Consumer, o Options) *subscription {
+	s := &subscription{nc: nc, c: c, o: o.resolved(), fatal: make(chan error, 1)}
+	s.pull.nc, s.ends.nc = nc, nc
+	s.hand = hand{ordered: o.Order != nil, ahead: s.o.Ahead, all: map[uint64]*item{}, lines: map[string]*line{}}
+	s.crew = crew{c: c, workers: s.o.Workers, hand: &s.hand, work: s.work, idle: make(chan *item), took: time.Second, takes: time.Second}
+	s.ends.unheard, s.ends.heard = map[uint64]*item{}, make(chan struct{}, 1)
+	return s
+}
+
+// keepsFor sets for how long the broker keeps a delivery from others.
+func (s *subscription) keepsFor(d time.Duration) {
+	s.visibility, s.hand.visibility, s.ends.visibility = d, d, d
 }
 
 // open looks whether the durable is fit, and subscribes to what will be asked for.
@@ -94,33 +90,35 @@ func (s *subscription) open(ctx context.Context) error {
 	cfg := &durable.CachedInfo().Config
 	err = errors.Join(
 		checkServer(s.nc.ConnectedServerVersion()),
-		check(cfg, s.c.Dependency().Policy(), s.c.Slots(s.o.Workers), &s.o),
+		check(cfg, s.c.Dependency().Policy(), s.crew.slots(), &s.o),
 		checkDead(ctx, s.js, s.stream, cfg, s.c, &s.o),
 	)
 	if err != nil {
 		return err
 	}
-	s.visibility, s.most, s.lasts = visibility(cfg), cfg.MaxRequestBatch, lasts
+	s.keepsFor(visibility(cfg))
+	s.pull.most, s.pull.lasts = cfg.MaxRequestBatch, lasts
 	if t := cfg.MaxRequestExpires; t > 0 {
-		s.lasts = min(lasts, t)
+		s.pull.lasts = min(lasts, t)
 	}
-	s.next = apiPrefix(s.js.Options()) + "CONSUMER.MSG.NEXT." + s.stream + "." + s.durable
-	s.inbox, s.replies = s.nc.NewInbox()+".", s.nc.NewInbox()+"."
+	s.pull.next = apiPrefix(s.js.Options()) + "CONSUMER.MSG.NEXT." + s.stream + "." + s.durable
+	s.pull.inbox, s.ends.replies = s.nc.NewInbox()+".", s.nc.NewInbox()+"."
 	s.base, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
-	if s.o.Order != nil {
-		if err := s.settle(ctx, durable); err != nil {
+	if s.hand.ordered {
+		log := s.o.Logger.With(slog.String("stream", s.stream), slog.String("consumer", s.durable))
+		if s.hand.arrival, err = settle(ctx, durable, s.visibility, log); err != nil {
 			return err
 		}
 	}
 	if !s.o.SingleAck {
-		if s.answers, err = s.nc.Subscribe(s.replies+"*", s.confirm); err != nil {
+		if s.answers, err = s.nc.Subscribe(s.ends.replies+"*", s.confirm); err != nil {
 			return err
 		}
 		if err := s.answers.SetPendingLimits(-1, -1); err != nil {
 			return err
 		}
 	}
-	if s.sub, err = s.nc.Subscribe(s.inbox+"*", s.receive); err != nil {
+	if s.sub, err = s.nc.Subscribe(s.pull.inbox+"*", s.receive); err != nil {
 		return err
 	}
 	return s.sub.SetPendingLimits(-1, -1) // no more comes than was asked for
@@ -146,8 +144,10 @@ func (s *subscription) fail(err error) {
 
 // receive gets a message, or what the broker says of a request.
 func (s *subscription) receive(m *nats.Msg) {
-	if strings.HasPrefix(m.Subject, s.inbox) {
-		s.status(m)
+	if strings.HasPrefix(m.Subject, s.pull.inbox) {
+		if err := s.pull.status(m); err != nil {
+			s.fail(fmt.Errorf("%w: %s of stream %s", err, s.durable, s.stream))
+		}
 		return
 	}
 	place, ok := placeOf(m.Reply)
@@ -156,51 +156,30 @@ func (s *subscription) receive(m *nats.Msg) {
 	}
 	now := time.Now()
 	it := &item{raw: m, seq: place.stream, delivered: place.delivered, came: now, kept: now, order: ask(s.o.Order, m)}
-	s.mu.Lock()
-	if s.pull.left > 0 {
-		s.pull.left--
-	}
-	s.pull.heard, s.pull.failed = now, 0
-	if s.stopping {
-		s.mu.Unlock()
+	if !s.hand.add(it, place) {
 		s.tell(it, nak)
 		return
 	}
-	if s.o.Order != nil {
-		s.arrived(place, now)
+	last := s.pull.came(now)
+	s.crew.came()
+	if last { // it may have been worked on before the pull knew
+		s.request(now)
 	}
-	if old := s.hand[it.seq]; old != nil { // its holder answers for this delivery too
-		if !old.running {
-			old.raw, old.delivered, old.kept = m, it.delivered, now
-		}
-		s.mu.Unlock()
-		return
-	}
-	s.place(it)
-	if s.takes > instant || s.working < few {
-		s.begin()
-	}
-	s.mu.Unlock()
 }
 
-// Messages whose work is over in an instant are worked on by few goroutines, one after the
-// other, since to wake one for each takes longer. If these get stuck, others begin within often.
-const (
-	instant = 100 * time.Microsecond
-	few     = 8
-)
+// request asks for messages if there is room.
+func (s *subscription) request(now time.Time) { s.pull.ask(now, s.room) }
 
-// begin begins to work on as many messages as there is room for. mu is held.
-func (s *subscription) begin() {
-	for it := s.take(s.working); it != nil; it = s.take(s.working) {
-		s.working++
-		select {
-		case s.idle <- it:
-		default:
-			s.workers.Add(1)
-			go s.worker(it)
-		}
+// room is for how many messages there is room that are worth a request. What has ended is counted
+// first among what is here, and then off again, so that none that is confirmed in between is
+// counted off twice.
+func (s *subscription) room() int {
+	limit, here := s.crew.limit(), s.hand.count()
+	n := limit - here + min(s.ends.count(), limit/2)
+	if n < limit/2 {
+		return 0
 	}
+	return n
 }
 
 // often is how often it is looked what is due, at least.
@@ -224,57 +203,25 @@ func (s *subscription) run(ctx context.Context) error {
 // look does what is due.
 func (s *subscription) look(ctx context.Context) {
 	now := time.Now()
-	s.mu.Lock()
-	s.lost(now)
-	s.due(now)
-	s.begin()
-	beats, back := s.keep(now)
-	silent := s.silent(now)
-	r := s.want(now)
-	verify, why := s.pull.verify, s.lastErr
-	s.pull.verify = false
-	s.mu.Unlock()
+	s.pull.lost(now)
+	s.hand.due(now)
+	s.crew.begin()
+	beats, back := s.hand.keep(now)
 	for _, reply := range beats {
 		_ = s.nc.Publish(reply, inProgress)
 	}
 	for _, it := range back {
 		s.tell(it, nak)
 	}
-	for _, it := range silent {
-		s.ask(it, plain(it.said))
+	again, gone := s.ends.silent(now)
+	s.hand.forget(gone...)
+	for _, it := range again {
+		s.ends.tell(it, plain(it.said))
 	}
-	s.send(r)
-	if verify {
+	s.request(now)
+	if why, yes := s.pull.doubtful(); yes {
 		s.verify(ctx, why)
 	}
-}
-
-// longest is how long a message is kept that can't be begun, since the policy refuses.
-const longest = 5 * time.Minute
-
-// keep returns the messages that need a heartbeat to the broker, and those that were kept for too
-// long. mu is held.
-func (s *subscription) keep(now time.Time) (beats []string, back []*item) {
-	if s.working == len(s.hand)-len(s.unheard) {
-		return nil, nil
-	}
-	for _, it := range s.hand {
-		switch {
-		case it.running:
-		case it.line == nil && now.Sub(it.came) > longest:
-			back = append(back, it)
-		case now.Sub(it.kept) > s.visibility/3:
-			it.kept = now
-			beats = append(beats, it.raw.Reply)
-		}
-	}
-	for _, it := range back {
-		delete(s.hand, it.seq)
-	}
-	if len(back) > 0 {
-		s.ready = without(s.ready, back)
-	}
-	return beats, back
 }
 
 // verify asks the broker whether the consumer is still there, after a request failed.

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
+	"sync"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -15,34 +16,20 @@ import (
 	"github.com/gabion-go/gabion/messages/message"
 )
 
-// An item is a delivery that this process keeps.
-type item struct {
-	raw       *nats.Msg
-	seq       uint64 // in the stream
-	delivered int
-	order     string
-	line      *line     // that it stands in, nil if it is not ordered
-	came      time.Time // when it was delivered
-	kept      time.Time // when the broker was last told that it is worked on
-	running   bool      // from its beginning until the broker has heard of its end
-	tries     int       // in this process since it came
-
-	said  []byte    // the last reply to the broker about its end
-	ended time.Time // when that was sent first
-	asked time.Time // when that was sent last
-}
-
 // message returns what a Consumer needs to know of a delivery.
 func (s *subscription) message(it *item) consumer.Message {
 	m := consumer.Message{
-		Message:    inbox.Message{ID: s.id(it.raw), Payload: it.raw.Data, Headers: headersOf(it.raw.Header), Delivery: it.delivered + it.tries},
-		Source:     s.source(it.raw.Subject),
+		Message:    inbox.Message{ID: idOf(it.raw, s.o.ID), Payload: it.raw.Data, Headers: headersOf(it.raw.Header), Delivery: it.delivered + it.tries},
+		Source:     s.sources.name(s.stream, it.raw.Subject),
 		Position:   strconv.FormatUint(it.seq, 10),
 		Visibility: s.visibility,
 	}
 	m.Order, m.Tenant = it.order, ask(s.o.Tenant, it.raw)
 	if !s.o.NoHeartbeat {
-		m.Extend = func(ctx context.Context) error { return s.confirmed(ctx, it.raw.Reply, inProgress) }
+		m.Extend = func(ctx context.Context) error {
+			_, err := s.nc.RequestWithContext(ctx, it.raw.Reply, inProgress) // until the broker has heard it
+			return err
+		}
 	}
 	return m
 }
@@ -50,20 +37,26 @@ func (s *subscription) message(it *item) consumer.Message {
 // mostSources is about how many subjects have their names kept.
 const mostSources = 1000
 
-// source returns how a subject of the stream is called.
-func (s *subscription) source(subject string) string {
-	if known, ok := s.sources.Load(subject); ok {
+// sources are the names of subjects.
+type sources struct {
+	known sync.Map
+	kept  atomic.Int64 // how many there are
+}
+
+// name returns how a subject of a stream is called.
+func (k *sources) name(stream, subject string) string {
+	if known, ok := k.known.Load(subject); ok {
 		return known.(string)
 	}
-	text := s.stream + "/" + subject
-	if s.subjects.Add(1) <= mostSources {
-		s.sources.Store(text[len(s.stream)+1:], text)
+	text := stream + "/" + subject
+	if k.kept.Add(1) <= mostSources {
+		k.known.Store(text[len(stream)+1:], text)
 	}
 	return text
 }
 
-// id returns the sender's name for a message.
-func (s *subscription) id(m *nats.Msg) string {
+// idOf returns the sender's name for a message, or what otherwise gives.
+func idOf(m *nats.Msg, otherwise func(*nats.Msg) string) string {
 	if id := m.Header.Get(message.Key); id != "" {
 		return id
 	}
@@ -75,7 +68,7 @@ func (s *subscription) id(m *nats.Msg) string {
 			return values[0]
 		}
 	}
-	return ask(s.o.ID, m)
+	return ask(otherwise, m)
 }
 
 // ask asks a function of the user about a message. No function, and one that panics, says

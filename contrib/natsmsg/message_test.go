@@ -38,19 +38,21 @@ func TestASubjectWithoutNumbersIsNoPlace(t *testing.T) {
 // A message is delivered again while a heartbeat for it goes to the broker. The race detector is what
 // fails.
 func TestADeliveryAgainMeetsAHeartbeat(t *testing.T) {
-	s := &subscription{o: Options{Logger: quietLog}, visibility: time.Nanosecond, inbox: "_INBOX.x.", hand: map[uint64]*item{}, takes: time.Second}
-	m := func() *nats.Msg { return &nats.Msg{Reply: "$JS.ACK.ORDERS.billing.1.7.9.1763856000000000000.3"} }
-	s.hand[7] = &item{seq: 7, raw: m(), came: time.Now()}
+	h := hand{visibility: time.Nanosecond, all: map[uint64]*item{}}
+	add := func() {
+		m := &nats.Msg{Reply: "$JS.ACK.ORDERS.billing.1.7.9.1763856000000000000.3"}
+		p, _ := placeOf(m.Reply)
+		h.add(&item{raw: m, seq: p.stream, came: time.Now()}, p)
+	}
+	add()
 	var both sync.WaitGroup
 	both.Go(func() {
 		for range 100 {
-			s.receive(m())
+			add()
 		}
 	})
 	for range 100 {
-		s.mu.Lock()
-		beats, _ := s.keep(time.Now())
-		s.mu.Unlock()
+		beats, _ := h.keep(time.Now())
 		for _, reply := range beats {
 			_ = len(reply)
 		}

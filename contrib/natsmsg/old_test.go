@@ -69,11 +69,13 @@ func TestATerminationThatNobodyConfirmedIsToldWithoutItsReason(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &subscription{nc: r.js.Conn(), visibility: time.Minute, unheard: map[uint64]*item{}, hand: map[uint64]*item{}}
+	r.make()
+	s := newSubscription(r.js.Conn(), r.c, r.options)
+	s.keepsFor(time.Minute)
+	s.pull.close()
 	it := &item{seq: 7, raw: &nats.Msg{Reply: "answers"}}
 	s.answer(it, termination("2.11.0", inbox.ReasonPermanent))
 	it.asked = it.asked.Add(-flushTime - 1)
-	s.c, s.stopping = r.c, true
 	s.look(t.Context())
 	for _, want := range []string{"+TERM permanent", "+TERM"} {
 		if m, err := told.NextMsg(patience); err != nil || string(m.Data) != want {

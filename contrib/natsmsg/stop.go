@@ -3,7 +3,6 @@ package natsmsg
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/gabion-go/gabion/messages/consumer"
@@ -11,18 +10,15 @@ import (
 
 // stop gives back what was not begun, waits for what was, and returns the error.
 func (s *subscription) stop(why error) error {
-	s.mu.Lock()
-	s.stopping = true
-	back := s.waiting()
-	s.mu.Unlock()
-	for _, it := range back {
+	s.pull.close()
+	for _, it := range s.hand.close() {
 		s.tell(it, nak)
 	}
 	s.leave()
-	close(s.idle) // nothing is begun any more
+	s.crew.close() // nothing is begun any more
 	ended := make(chan struct{})
 	go func() {
-		s.workers.Wait()
+		s.crew.all.Wait()
 		close(ended)
 	}()
 	timer := time.NewTimer(max(s.o.Grace, 0))
@@ -33,7 +29,7 @@ func (s *subscription) stop(why error) error {
 		s.end(ErrStopping)
 		why = s.last(why, ended)
 	}
-	s.listen()
+	s.ends.wait()
 	s.close()
 	_ = s.nc.FlushTimeout(flushTime)
 	return why
@@ -49,30 +45,12 @@ func (s *subscription) last(why error, ended <-chan struct{}) error {
 	select {
 	case <-ended:
 	case <-timer.C:
-		s.mu.Lock()
-		why = fmt.Errorf("%w; %d messages are still handled, as a store does not answer", why, s.working)
-		s.mu.Unlock()
+		why = fmt.Errorf("%w; %d messages are still handled, as a store does not answer", why, s.crew.busy())
 	}
 	if left := s.c.Left(); len(left) > 0 {
 		return errors.Join(why, &consumer.LeftError{Runs: left})
 	}
 	return why
-}
-
-// listen waits a little for the broker's last confirmations.
-func (s *subscription) listen() {
-	s.mu.Lock()
-	open := len(s.unheard)
-	s.mu.Unlock()
-	if open == 0 || !s.nc.IsConnected() {
-		return
-	}
-	timer := time.NewTimer(flushTime)
-	defer timer.Stop()
-	select {
-	case <-s.heard:
-	case <-timer.C:
-	}
 }
 
 // close ends what open began, but for the subscription to messages.
@@ -103,10 +81,6 @@ func (s *subscription) leave() {
 	case <-timer.C:
 		_ = s.sub.Unsubscribe()
 	}
-}
-
-func without(all, some []*item) []*item {
-	return slices.DeleteFunc(all, func(it *item) bool { return slices.Contains(some, it) })
 }
 
 // tell tells the broker about a message, and waits for nothing. What is lost on the way makes

@@ -145,39 +145,36 @@ func TestOfSlowWorkNothingIsFetchedAhead(t *testing.T) {
 // A message was acknowledged, and the broker did not get that.
 func TestAnEndThatTheBrokerDidNotHearIsToldAgain(t *testing.T) {
 	now := time.Now()
-	s := &subscription{visibility: 30 * time.Second, hand: map[uint64]*item{}, unheard: map[uint64]*item{}, heard: make(chan struct{}, 1)}
+	e := ends{visibility: 30 * time.Second, unheard: map[uint64]*item{}}
 	for seq, since := range map[uint64]time.Duration{1: time.Second, 2: 3 * time.Second, 3: 31 * time.Second} {
-		it := &item{seq: seq, said: ack, ended: now.Add(-since), asked: now.Add(-since)}
-		s.hand[seq], s.unheard[seq] = it, it
+		e.unheard[seq] = &item{seq: seq, said: ack, ended: now.Add(-since), asked: now.Add(-since)}
 	}
-	again := s.silent(now)
+	again, gone := e.silent(now)
 	if len(again) != 1 || again[0].seq != 2 || again[0].asked != now {
 		t.Errorf("%d messages are told again, want the second", len(again))
 	}
-	if _, kept := s.hand[3]; kept || len(s.unheard) != 2 {
-		t.Error("what the broker delivers again by now is still kept")
+	if len(gone) != 1 || gone[0] != 3 || e.count() != 2 {
+		t.Errorf("%v are not waited for any more, want 3, which the broker delivers again by now", gone)
 	}
 }
 
 func TestTheStopWaitsForConfirmations(t *testing.T) {
 	r := newRig(t)
-	s := &subscription{nc: r.js.Conn(), stopping: true, hand: map[uint64]*item{}, unheard: map[uint64]*item{1: {}, 2: {}}, heard: make(chan struct{}, 1)}
-	forget := func(seq uint64) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.forget(seq)
+	e := ends{nc: r.js.Conn(), replies: "replies.", unheard: map[uint64]*item{1: {}, 2: {}}, heard: make(chan struct{}, 1)}
+	confirm := func(seq string) {
+		if _, was := e.confirmed(&nats.Msg{Subject: "replies." + seq}); !was {
+			t.Errorf("the end of message %s was not open", seq)
+		}
 	}
-	forget(1)
+	confirm("1")
 	go func() {
 		<-time.After(30 * time.Millisecond)
-		forget(2)
+		confirm("2")
 	}()
 	begun := time.Now()
-	s.listen()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if took := time.Since(begun); len(s.unheard) > 0 || took >= flushTime {
-		t.Errorf("after %v %d are not confirmed", took, len(s.unheard))
+	e.wait()
+	if took := time.Since(begun); e.count() > 0 || took >= flushTime {
+		t.Errorf("after %v %d are not confirmed", took, e.count())
 	}
 }
 

@@ -1,7 +1,6 @@
 package natsmsg
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -25,44 +24,26 @@ var (
 	inProgress = []byte("+WPI")
 )
 
-// worker works on a message, and then on others. It stays for those that come later, since a
-// new goroutine has to grow its stack for each.
-func (s *subscription) worker(it *item) {
-	defer s.workers.Done()
+// work works on a message, and then on others until there are no more.
+func (s *subscription) work(it *item) {
+	defer s.crew.all.Done()
 	defer func() {
 		if it != nil { // the work ended this goroutine
 			s.tell(it, nak)
-			s.mu.Lock()
-			s.over(it)
-			s.working--
-			s.begin()
-			s.mu.Unlock()
+			s.hand.over(it)
+			s.crew.gone()
 		}
 	}()
 	for it != nil {
 		begun := time.Now()
 		work := s.handle(it, begun)
-		if it = s.following(work, begun); it == nil {
-			it = <-s.idle
+		now := time.Now()
+		it = s.crew.following(work, now.Sub(begun))
+		s.request(now)
+		if it == nil {
+			it = <-s.crew.idle
 		}
 	}
-}
-
-// following returns the next message for a worker, or nil. work is the time that the work of the last
-// one took; with the replies to the broker it began at begun.
-func (s *subscription) following(work time.Duration, begun time.Time) *item {
-	now := time.Now()
-	s.mu.Lock()
-	s.took += (work - s.took) / 16
-	s.takes += (now.Sub(begun) - s.takes) / 16
-	it := s.take(s.working - 1)
-	if it == nil {
-		s.working--
-	}
-	r := s.want(now)
-	s.mu.Unlock()
-	s.send(r)
-	return it
 }
 
 // handle handles a message, tells the broker what became of it, and returns how long it was
@@ -71,7 +52,7 @@ func (s *subscription) handle(it *item, now time.Time) (took time.Duration) {
 	if now.Sub(it.kept) > s.visibility/4 {
 		s.tell(it, inProgress)
 	}
-	d := s.c.Handle(s.base, s.message(it), s.work)
+	d := s.c.Handle(s.base, s.message(it), s.do)
 	took = time.Since(now)
 	if d.Verb == inbox.DeadLetter && !s.buried(it, &d) {
 		d.Verb, d.After = inbox.Retry, unburied
@@ -107,21 +88,12 @@ const unburied = 5 * time.Second
 // work.
 func (s *subscription) again(it *item, d *inbox.Disposition) bool {
 	refused := d.Reason == inbox.ReasonRefused && d.Attempt == 0
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopping {
-		return false
-	}
 	if it.line == nil {
 		if room, _ := s.c.Room(0); !refused || room > 0 {
 			return false
 		}
 	}
-	if !refused {
-		it.tries++
-	}
-	s.hold(it, d.After)
-	return true
+	return s.hand.hold(it, d.After, !refused)
 }
 
 // later has the broker deliver a message again after a while. At the end one that others must not
@@ -137,9 +109,7 @@ func (s *subscription) later(it *item, after time.Duration) {
 		}
 	}
 	s.tell(it, what)
-	s.mu.Lock()
-	s.over(it)
-	s.mu.Unlock()
+	s.hand.over(it)
 }
 
 // answer tells the broker that a message is over. It does not wait until the broker has confirmed
@@ -147,83 +117,20 @@ func (s *subscription) later(it *item, after time.Duration) {
 func (s *subscription) answer(it *item, what []byte) {
 	if s.o.SingleAck {
 		s.tell(it, what)
-		s.mu.Lock()
-		s.over(it)
-		s.mu.Unlock()
+		s.hand.over(it)
 		return
 	}
-	now := time.Now()
-	s.mu.Lock()
-	it.said, it.ended, it.asked = what, now, now
-	s.unheard[it.seq] = it
-	s.pass(it)
-	s.mu.Unlock()
-	s.ask(it, what)
+	s.ends.add(it, what)
+	s.hand.ended(it)
+	s.ends.tell(it, what)
 }
 
-// ask tells the broker that a message is over, and asks for an answer.
-func (s *subscription) ask(it *item, what []byte) {
-	_ = s.nc.PublishRequest(it.raw.Reply, s.replies+strconv.FormatUint(it.seq, 10), what) // else it is asked again
-}
-
-// plain is the reply of a message's end without a reason: in a cluster the server that has the
-// message may be older than the one that is connected.
-func plain(said []byte) []byte {
-	if bytes.HasPrefix(said, term) {
-		return term
-	}
-	return said
-}
-
-// confirm gets the broker's confirmation of a message's end. That the consumer is gone is an end,
-// too.
+// confirm gets the broker's confirmation of a message's end.
 func (s *subscription) confirm(m *nats.Msg) {
-	seq, err := strconv.ParseUint(m.Subject[len(s.replies):], 10, 64)
-	if err != nil {
-		return
+	if seq, was := s.ends.confirmed(m); was {
+		s.hand.forget(seq)
+		s.request(time.Now())
 	}
-	s.mu.Lock()
-	s.forget(seq)
-	r := s.want(time.Now())
-	s.mu.Unlock()
-	s.send(r)
-}
-
-// forget takes a message out of what this process has, of whose end the broker has heard. mu is
-// held.
-func (s *subscription) forget(seq uint64) {
-	if s.unheard[seq] == nil {
-		return
-	}
-	delete(s.unheard, seq)
-	delete(s.hand, seq)
-	if s.stopping && len(s.unheard) == 0 {
-		select {
-		case s.heard <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// silent returns the messages whose end has to be sent again, and forgets those that the broker
-// delivers again by now: they are recognized as done. mu is held.
-func (s *subscription) silent(now time.Time) (all []*item) {
-	for seq, it := range s.unheard {
-		switch {
-		case now.Sub(it.ended) > s.visibility:
-			s.forget(seq)
-		case now.Sub(it.asked) > min(s.visibility/3, flushTime):
-			it.asked = now
-			all = append(all, it)
-		}
-	}
-	return all
-}
-
-// confirmed tells the broker something and waits until it has heard it.
-func (s *subscription) confirmed(ctx context.Context, reply string, what []byte) error {
-	_, err := s.nc.RequestWithContext(ctx, reply, what)
-	return err
 }
 
 // What the headers of published dead letters say beside their own.

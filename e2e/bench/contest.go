@@ -7,8 +7,10 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/e2e/report"
 )
 
 // Contest is one task that several libraries are given.
@@ -175,7 +177,7 @@ func (c *Contest) measure(b *testing.B, e Entry, m Mode) {
 	r := &Run{TB: b, contest: c, Extra: map[string]float64{}}
 	play := e.Start(r)
 	b.ReportAllocs()
-	spent := cpu()
+	spent := report.CPUTime()
 	if m.Goroutines == 1 {
 		spent = r.alone(b, play)
 	} else {
@@ -185,7 +187,7 @@ func (c *Contest) measure(b *testing.B, e Entry, m Mode) {
 	}
 	b.StopTimer()
 	if c.CPU && b.N > 0 {
-		r.Extra["cpu-ns/op"] = float64(cpu()-spent) / float64(b.N)
+		r.Extra["cpu-ns/op"] = float64(report.CPUTime()-spent) / float64(b.N)
 	}
 	r.check()
 	for unit, value := range r.Extra {
@@ -193,10 +195,10 @@ func (c *Contest) measure(b *testing.B, e Entry, m Mode) {
 	}
 }
 
-func (r *Run) alone(b *testing.B, play func(*Worker) func() bool) (spent int64) {
+func (r *Run) alone(b *testing.B, play func(*Worker) func() bool) (spent time.Duration) {
 	w := r.worker()
 	call := play(w)
-	spent = cpu()
+	spent = report.CPUTime()
 	for b.Loop() {
 		if !call() {
 			b.Fatal("a call did not end as it must")

@@ -1,10 +1,10 @@
 package stores
 
 import (
-	"bufio"
 	"os"
 	"runtime"
-	"strings"
+
+	"github.com/gabion-go/gabion/e2e/report"
 )
 
 // The environment of TestMeasure, which is what measures. MeasureEnv names the file that
@@ -42,25 +42,11 @@ type Figures struct {
 
 // about notes what the figures were measured on.
 func (f *Figures) about() {
-	f.System, f.CPU, f.Go = runtime.GOOS+"/"+runtime.GOARCH, processor(), runtime.Version()
+	f.System, f.CPU, f.Go = runtime.GOOS+"/"+runtime.GOARCH, report.Processor(), runtime.Version()
 	f.Processors = runtime.GOMAXPROCS(0)
 	f.Rounds, f.Each = Full.Rounds, Full.Each.String()
 	if os.Getenv(QuickEnv) != "" {
 		f.Rounds, f.Each = Quick.Rounds, Quick.Each.String()
 	}
 	f.Servers = servers
-}
-
-func processor() string {
-	f, err := os.Open("/proc/cpuinfo")
-	if err != nil {
-		return "unknown processor"
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if name, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "unknown processor"
 }

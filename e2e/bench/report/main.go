@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/e2e/bench"
+	"github.com/gabion-go/gabion/e2e/report"
 )
 
 var (
@@ -33,19 +34,10 @@ var (
 	from      = flag.String("from", "", "write the report from such a file, and measure nothing")
 )
 
-func main() {
-	flag.Parse()
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "report:", err)
-		os.Exit(1)
-	}
-}
+func main() { report.Main(run) }
 
 func run() error {
-	command := "make bench"
-	if flag.NFlag() > 0 {
-		command = "go run ./report " + strings.Join(os.Args[1:], " ")
-	}
+	command := report.Command("make bench")
 	if *quick {
 		*headline, *rest, *benchtime, *readme = 1, 1, time.Millisecond, ""
 	}
@@ -66,10 +58,11 @@ func run() error {
 	}
 	page := render(r, m)
 	for name, text := range map[string]string{"performance.md": page, "performance-figures.md": renderFigures(r)} {
-		if _, err := parse(text); err != nil {
-			return fmt.Errorf("%s can't be read back: %w", name, err)
+		check := func(text string) error {
+			_, err := parse(text)
+			return err
 		}
-		if err := os.WriteFile(filepath.Join(*out, name), []byte(text), 0o644); err != nil {
+		if err := report.Write(filepath.Join(*out, name), text, check); err != nil {
 			return err
 		}
 	}
@@ -88,7 +81,7 @@ func measured(command string) ([]byte, error) {
 	}
 	defer os.RemoveAll(dir)
 	program := filepath.Join(dir, "bench.test")
-	if said, err := alone("go", "test", "-c", "-o", program, ".").CombinedOutput(); err != nil {
+	if said, err := report.Alone("go", "test", "-c", "-o", program, ".").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, said)
 	}
 	about, err := describe(command)
@@ -106,14 +99,6 @@ func measured(command string) ([]byte, error) {
 		return nil, err
 	}
 	return text, os.WriteFile(*raw, text, 0o644)
-}
-
-// alone makes a command that sees this module's go.mod and no workspace, whose
-// other modules could ask for other versions.
-func alone(name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(name, args...)
-	cmd.Env = append(os.Environ(), "GOWORK=off")
-	return cmd
 }
 
 // rounds runs everything once per round. Several short rounds see more of a
@@ -175,12 +160,10 @@ func describe(command string) (string, error) {
 	say("procs", runtime.GOMAXPROCS(0))
 	say("go", runtime.Version())
 	say("rounds", fmt.Sprintf("%d %d %s", *headline, *rest, *benchtime))
-	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
-		if f := strings.Fields(string(load)); len(f) > 3 {
-			say("load", strings.Join(f[:3], " "))
-		}
+	if load := report.LoadAverage(); load != "" {
+		say("load", load)
 	}
-	list, err := alone("go", "list", "-m", "-f", "{{if not (or .Main .Indirect .Replace)}}{{.Path}} {{.Version}}{{end}}", "all").Output()
+	list, err := report.Alone("go", "list", "-m", "-f", "{{if not (or .Main .Indirect .Replace)}}{{.Path}} {{.Version}}{{end}}", "all").Output()
 	if err != nil {
 		return "", err
 	}

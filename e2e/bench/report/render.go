@@ -5,34 +5,25 @@ import (
 	"strings"
 
 	"github.com/gabion-go/gabion/e2e/bench"
+	"github.com/gabion-go/gabion/e2e/report"
 )
 
 // page is docs/performance.md while it is written.
 type page struct {
-	strings.Builder
+	report.Page
 	r *results
 }
-
-func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
-
-func (p *page) table(head []string, left int) {
-	p.line("| %s |", strings.Join(head, " | "))
-	rule := strings.Repeat("|---", left) + strings.Repeat("|--:", len(head)-left)
-	p.line("%s|", rule)
-}
-
-func (p *page) cells(cells ...string) { p.line("| %s |", strings.Join(cells, " | ")) }
 
 // render writes docs/performance.md: what a reader wants to know first.
 func render(r *results, m machine) string {
 	p := &page{r: r}
-	p.line("# Performance")
-	p.line("")
-	p.line("<!-- Written by `make bench`, never by hand. A test compares this file with itself and with README.md. -->")
-	p.line("")
-	p.line("gabion and comparable libraries, in one run, on one machine. Compare the ratios: the nanoseconds are those of this machine. " +
+	p.Line("# Performance")
+	p.Line("")
+	p.Line("<!-- Written by `make bench`, never by hand. A test compares this file with itself and with README.md. -->")
+	p.Line("")
+	p.Line("gabion and comparable libraries, in one run, on one machine. Compare the ratios: the nanoseconds are those of this machine. " +
 		"[All figures](performance-figures.md) of the same run.")
-	p.line("")
+	p.Line("")
 	p.headline()
 	p.method(m)
 	p.targets()
@@ -43,12 +34,12 @@ func render(r *results, m machine) string {
 // renderFigures writes docs/performance-figures.md: every row of every contest.
 func renderFigures(r *results) string {
 	p := &page{r: r}
-	p.line("# Performance: all figures")
-	p.line("")
-	p.line("<!-- Written by `make bench`, never by hand. -->")
-	p.line("")
-	p.line("[Performance](performance.md) says how they were measured, on which machine, and what they mean.")
-	p.line("")
+	p.Line("# Performance: all figures")
+	p.Line("")
+	p.Line("<!-- Written by `make bench`, never by hand. -->")
+	p.Line("")
+	p.Line("[Performance](performance.md) says how they were measured, on which machine, and what they mean.")
+	p.Line("")
 	for _, c := range bench.Contests() {
 		p.contest(c)
 	}
@@ -64,19 +55,19 @@ const (
 
 // headline is the table that README shows.
 func (p *page) headline() {
-	p.line("%s", openMark)
-	p.table([]string{"Nanoseconds and allocations a call", "gabion", "failsafe-go", "leanest by hand", "usual by hand", "context.WithTimeout alone"}, 1)
+	p.Line("%s", openMark)
+	p.Table(1, "Nanoseconds and allocations a call", "gabion", "failsafe-go", "leanest by hand", "usual by hand", "context.WithTimeout alone")
 	stack := func(title, contest, mode, floor string) {
-		p.cells(title, p.brief(contest, "gabion", mode), p.brief(contest, "failsafe-go", mode), p.brief(contest, "hand-leanest", mode),
+		p.Cells(title, p.brief(contest, "gabion", mode), p.brief(contest, "failsafe-go", mode), p.brief(contest, "hand-leanest", mode),
 			p.brief(contest, "hand-usual", mode), p.brief("floor", floor, mode))
 	}
 	stack("timeout, retry, breaker, bulkhead; Done not asked for", "stack", "single", "context.WithTimeout")
 	stack("the same on every processor at once", "stack", "parallel", "context.WithTimeout")
 	stack("Done asked for", "stack-done", "single", "context.WithTimeout+Done")
-	p.cells("HTTP over loopback, 16 in flight", p.brief("http", "gabion", "16"), p.brief("http", "failsafehttp", "16"), "–",
+	p.Cells("HTTP over loopback, 16 in flight", p.brief("http", "gabion", "16"), p.brief("http", "failsafehttp", "16"), "–",
 		p.brief("http", "hand-usual", "16"), p.brief("http", "bare+WithTimeout", "16"))
-	p.line("%s", closeMark)
-	p.line("")
+	p.Line("%s", closeMark)
+	p.Line("")
 }
 
 // brief is "170 ns, 1".
@@ -90,48 +81,48 @@ func (p *page) brief(contest, entry, mode string) string {
 }
 
 func (p *page) method(m machine) {
-	p.line("## How it is measured")
-	p.line("")
-	p.line("`%s`, which took %s. The rounds go through all benchmarks in turn, so that changes of the machine's "+
+	p.Line("## How it is measured")
+	p.Line("")
+	p.Line("`%s`, which took %s. The rounds go through all benchmarks in turn, so that changes of the machine's "+
 		"speed affect all of them: %d rounds for the rows that matter most, %d for the others, %s each.", m.command, m.took, m.headline, m.rest, m.benchtime)
-	p.line("")
-	p.line("%s", bench.Settings)
-	p.line("")
-	p.line("Every call's result is compared with what its work returned, and each run's number of executions with its number of calls. " +
+	p.Line("")
+	p.Line("%s", bench.Settings)
+	p.Line("")
+	p.Line("Every call's result is compared with what its work returned, and each run's number of executions with its number of calls. " +
 		"Figures are medians. ± is the 95 %% confidence interval of the median, as benchstat gives it. *Parallel* is wall time per call with one " +
 		"goroutine on each processor, so half of single is perfect on two. Closures that a library needs are made once, outside of the " +
 		"measurement, unless they must hold the call's own context. A name in *italics* does less than the task requires, and does not count in comparisons.")
-	p.line("")
-	p.line("The rows called Do use all of gabion. No part is left out for the benchmark, and it does more than its peers: %s", bench.Extra)
-	p.line("")
+	p.Line("")
+	p.Line("The rows called Do use all of gabion. No part is left out for the benchmark, and it does more than its peers: %s", bench.Extra)
+	p.Line("")
 }
 
 func (p *page) targets() {
-	p.line("## Targets")
-	p.line("")
+	p.Line("## Targets")
+	p.Line("")
 	if read, ok := minus(ns("floor", "monotonic-read", "single"), ns("floor", "function-call", "single"))(p.r); ok {
-		p.line("Those in nanoseconds were set on a machine that reads its monotonic clock in %v ns and on which the harness takes %v ns. In this run a reading "+
+		p.Line("Those in nanoseconds were set on a machine that reads its monotonic clock in %v ns and on which the harness takes %v ns. In this run a reading "+
 			"took %s ns. The verdict is about the measured value. *Adjusted* subtracts only the additional time of the clock and the harness on this machine. "+
 			"*Primitives* is the time that would remain if gabion's own code took none: the clock readings, atomic operations, locks, allocations and timers that the promises need, each with its time in this run. A target below it can't be met on this machine.",
 			referenceRead, referenceCall, number(read))
-		p.line("")
+		p.Line("")
 	}
-	p.table([]string{"", "What", "Measured", "Target", "", "Adjusted", "Primitives"}, 2)
+	p.Table(2, "", "What", "Measured", "Target", "", "Adjusted", "Primitives")
 	for _, t := range targets() {
 		measured, verdict := t.verdict(p.r)
-		p.cells(t.id, t.text, measured, t.limit(), verdict, t.adjusted(p.r), t.primitives(p.r))
+		p.Cells(t.id, t.text, measured, t.limit(), verdict, t.adjusted(p.r), t.primitives(p.r))
 	}
-	p.line("")
+	p.Line("")
 }
 
 // columns of a contest's table beside the modes.
 var extras = []struct{ unit, head string }{{"cpu-ns/op", "cpu ns"}, {"goroutines", "goroutines"}}
 
 func (p *page) contest(c *bench.Contest) {
-	p.line("## %s", c.Title)
-	p.line("")
-	p.line("%s", c.About)
-	p.line("")
+	p.Line("## %s", c.Title)
+	p.Line("")
+	p.Line("%s", c.About)
+	p.Line("")
 	modes := c.Measured()
 	head := []string{c.Title}
 	for _, m := range modes {
@@ -140,12 +131,12 @@ func (p *page) contest(c *bench.Contest) {
 	for _, x := range p.extras(c) {
 		head = append(head, x.head+" "+modes[len(modes)-1])
 	}
-	p.table(append(head, "B", "allocs", "note"), 1)
+	p.Table(1, append(head, "B", "allocs", "note")...)
 	us := ours(c)
 	for _, e := range c.Entries {
 		p.entry(c, e, us, modes)
 	}
-	p.line("")
+	p.Line("")
 	if us != "" {
 		p.summary(c, us, modes)
 	}
@@ -199,7 +190,7 @@ func (p *page) entry(c *bench.Contest, e bench.Entry, us string, modes []string)
 	for _, x := range p.extras(c) {
 		cells = append(cells, p.one(c.Name, e.Name, last, x.unit))
 	}
-	p.cells(append(cells, p.one(c.Name, e.Name, modes[0], "B/op"), p.one(c.Name, e.Name, modes[0], "allocs/op"), e.Note)...)
+	p.Cells(append(cells, p.one(c.Name, e.Name, modes[0], "B/op"), p.one(c.Name, e.Name, modes[0], "allocs/op"), e.Note)...)
 }
 
 func (p *page) one(contest, entry, mode, unit string) string {
@@ -226,10 +217,10 @@ func (p *page) summary(c *bench.Contest, us string, modes []string) {
 			said = append(said, fmt.Sprintf("gabion takes %s of the floor, %s", times(own/floor), c.Floor))
 		}
 		if len(said) > 0 {
-			p.line("* %s: %s.", m, strings.Join(said, "; "))
+			p.Line("* %s: %s.", m, strings.Join(said, "; "))
 		}
 	}
-	p.line("")
+	p.Line("")
 }
 
 // floor is the least possible time: of an entry of the contest itself, or of one of the floors.
@@ -254,26 +245,26 @@ func (p *page) best(c *bench.Contest, mode string) (name string, least float64) 
 }
 
 func (p *page) memory() {
-	p.line("## Memory")
-	p.line("")
-	p.line("In use after two collections, names and maps included. Counters are spread over shards by the number of processors, and so is what they take.")
-	p.line("")
-	p.table([]string{"Memory", "bytes each", "measured with"}, 1)
+	p.Line("## Memory")
+	p.Line("")
+	p.Line("In use after two collections, names and maps included. Counters are spread over shards by the number of processors, and so is what they take.")
+	p.Line("")
+	p.Table(1, "Memory", "bytes each", "measured with")
 	for _, h := range bench.Holdings() {
-		p.cells(h.Title, p.one("Holdings", h.Name, "", "B/each"), fmt.Sprint(h.Count))
+		p.Cells(h.Title, p.one("Holdings", h.Name, "", "B/each"), fmt.Sprint(h.Count))
 	}
-	p.line("")
+	p.Line("")
 }
 
 func (p *page) machine(m machine) {
-	p.line("## Machine and versions")
-	p.line("")
-	p.line("* %s, %d processors, %s/%s, %s", p.r.cpu, m.procs, m.os, m.arch, m.goVersion)
+	p.Line("## Machine and versions")
+	p.Line("")
+	p.Line("* %s, %d processors, %s/%s, %s", p.r.cpu, m.procs, m.os, m.arch, m.goVersion)
 	if m.load != "" {
-		p.line("* load average before the run: %s", m.load)
+		p.Line("* load average before the run: %s", m.load)
 	}
-	p.line("* command: `%s`", m.command)
+	p.Line("* command: `%s`", m.command)
 	for _, v := range m.modules {
-		p.line("* %s", v)
+		p.Line("* %s", v)
 	}
 }

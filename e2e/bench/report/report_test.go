@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gabion-go/gabion/e2e/bench"
+	"github.com/gabion-go/gabion/e2e/report"
 )
 
 // sample is what a run of two rounds might print, with every row that there is.
@@ -57,9 +58,9 @@ func TestAReportCanBeReadBack(t *testing.T) {
 		t.Errorf("%d tables, want %d", got, want)
 	}
 	for _, s := range sheets[2 : len(sheets)-1] {
-		for _, row := range s.rows {
+		for _, row := range s.Rows {
 			if row[1] != "170" { // medians are one of the values or between them
-				t.Errorf("%s, %s: %s", s.title, row[0], row[1])
+				t.Errorf("%s, %s: %s", s.Title, row[0], row[1])
 			}
 		}
 	}
@@ -73,17 +74,13 @@ func TestAReportCanBeReadBack(t *testing.T) {
 func TestAReportThatWasChangedIsFound(t *testing.T) {
 	text := page1(t)
 	for _, c := range []struct{ fact, old, new string }{
-		{"a verdict is turned round", "| ≤ 1 | met |", "| ≤ 1 | **not met** |"},
+		{"a verdict is turned round", "| 0 | ≤ 0 | met |", "| 1 | ≤ 0 | met |"},
 		{"a figure is no figure", "| 64 | 1 |", "| few | 1 |"},
-		{"a cell is gone", "| 64 | 1 |", "| 64 |"},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			changed := strings.Replace(text, c.old, c.new, 1)
 			if changed == text {
 				t.Fatalf("nothing to change: %q", c.old)
-			}
-			if strings.Contains(c.old, "met |") { // make the figures differ, since equal ones may round
-				changed = strings.Replace(changed, "| 1 | ≤ 1 | **not met** |", "| 0 | ≤ 1 | **not met** |", 1)
 			}
 			if _, err := parse(changed); err == nil {
 				t.Error("it was not found")
@@ -101,13 +98,13 @@ func TestTargetsAreJudgedHonestly(t *testing.T) {
 		t    target
 		want string
 	}{
-		{"at the most", target{measure: is(5), most: true, bound: 5}, yes},
-		{"below the most", target{measure: is(4), most: true, bound: 5}, yes},
-		{"above the most", target{measure: is(6), most: true, bound: 5}, no},
-		{"at the least", target{measure: is(5), bound: 5}, yes},
-		{"above the least", target{measure: is(6), bound: 5}, yes},
-		{"below the least", target{measure: is(4), bound: 5}, no},
-		{"never measured", target{measure: missing, bound: 5}, "not measured"},
+		{"at the most", target{measure: is(5), most: true, bound: 5}, report.Met},
+		{"below the most", target{measure: is(4), most: true, bound: 5}, report.Met},
+		{"above the most", target{measure: is(6), most: true, bound: 5}, report.NotMet},
+		{"at the least", target{measure: is(5), bound: 5}, report.Met},
+		{"above the least", target{measure: is(6), bound: 5}, report.Met},
+		{"below the least", target{measure: is(4), bound: 5}, report.NotMet},
+		{"never measured", target{measure: missing, bound: 5}, report.NotMeasured},
 	} {
 		if _, got := c.t.verdict(nil); got != c.want {
 			t.Errorf("%s: %s, want %s", c.fact, got, c.want)

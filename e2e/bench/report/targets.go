@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gabion-go/gabion/e2e/bench"
+	"github.com/gabion-go/gabion/e2e/report"
 )
 
 // target is one promise about speed, with its number.
@@ -68,20 +69,12 @@ func (t target) adjusted(r *results) string {
 	return number(v-(harness-referenceCall)-float64(t.needs.reads)*(read-referenceRead)) + " ns"
 }
 
-const (
-	yes = "met"
-	no  = "**not met**"
-)
-
 func (t target) verdict(r *results) (measured, verdict string) {
 	v, ok := t.measure(r)
-	switch {
-	case !ok:
-		return "–", "not measured"
-	case t.most == (v <= t.bound) || v == t.bound:
-		return t.format(v), yes
+	if !ok {
+		return "–", report.NotMeasured
 	}
-	return t.format(v), no
+	return t.format(v), report.Verdict(v, !t.most, t.bound)
 }
 
 func (t target) format(v float64) string {

@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -25,6 +24,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/e2e/overload"
+	"github.com/gabion-go/gabion/e2e/report"
 )
 
 var (
@@ -48,11 +48,7 @@ type figures struct {
 }
 
 func main() {
-	flag.Parse()
-	if err := run(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, "report:", err)
-		os.Exit(1)
-	}
+	report.Main(func() error { return run(context.Background()) })
 }
 
 func run(ctx context.Context) error {
@@ -63,11 +59,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	text := render(f)
-	if err := parse(text); err != nil {
-		return fmt.Errorf("the report can't be read back: %w", err)
-	}
-	return os.WriteFile(*out, []byte(text), 0o644)
+	return report.Write(*out, render(f), parse)
 }
 
 // plan is what is run, by name.
@@ -114,13 +106,8 @@ func alone(ctx context.Context) error {
 // all makes the runs that are wanted, and keeps the others of the last time.
 func all(ctx context.Context) (f figures, err error) {
 	if *from != "" || *only != "" {
-		text, err := os.ReadFile(max(*from, *raw))
-		switch {
-		case err == nil:
-			if err := json.Unmarshal(text, &f); err != nil {
-				return f, err
-			}
-		case *from != "" || !errors.Is(err, os.ErrNotExist):
+		err := report.Load(max(*from, *raw), &f)
+		if err != nil && (*from != "" || !errors.Is(err, os.ErrNotExist)) {
 			return f, err
 		}
 	}
@@ -137,7 +124,7 @@ func all(ctx context.Context) (f figures, err error) {
 	if *note != "" {
 		f.Note = *note
 	}
-	f.System, f.CPU, f.Go = runtime.GOOS+"/"+runtime.GOARCH, overload.Processor(), runtime.Version()
+	f.System, f.CPU, f.Go = runtime.GOOS+"/"+runtime.GOARCH, report.Processor(), runtime.Version()
 	f.Processors, f.AtOnce = runtime.GOMAXPROCS(0), *atOnce
 	return f, f.measure(ctx)
 }
@@ -207,12 +194,5 @@ func (f *figures) keep(r overload.Result) error {
 	} else {
 		f.Results = append(f.Results, r)
 	}
-	text, err := json.MarshalIndent(f, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(*raw), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(*raw, text, 0o644)
+	return report.Save(*raw, f)
 }

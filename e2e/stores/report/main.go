@@ -7,7 +7,7 @@
 package main
 
 import (
-	"encoding/json"
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gabion-go/gabion/e2e/report"
 	"github.com/gabion-go/gabion/e2e/stores"
 )
 
@@ -26,45 +27,24 @@ var (
 	from  = flag.String("from", "", "write the report from such a file, and measure nothing")
 )
 
-func main() {
-	flag.Parse()
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "report:", err)
-		os.Exit(1)
-	}
-}
+func main() { report.Main(run) }
 
 func run() error {
 	f, err := figures()
 	if err != nil {
 		return err
 	}
-	text := render(f)
-	if err := parse(text); err != nil {
-		return fmt.Errorf("the report can't be read back: %w", err)
-	}
-	return os.WriteFile(*out, []byte(text), 0o644)
+	return report.Write(*out, render(f), parse)
 }
 
 func figures() (f stores.Figures, err error) {
 	if *from != "" {
-		text, err := os.ReadFile(*from)
-		if err != nil {
-			return f, err
-		}
-		return f, json.Unmarshal(text, &f)
+		return f, report.Load(*from, &f)
 	}
 	if f, err = measure(); err != nil {
 		return f, err
 	}
-	text, err := json.MarshalIndent(f, "", "  ")
-	if err != nil {
-		return f, err
-	}
-	if err := os.MkdirAll(filepath.Dir(*raw), 0o755); err != nil {
-		return f, err
-	}
-	return f, os.WriteFile(*raw, text, 0o644)
+	return f, report.Save(*raw, f)
 }
 
 // measure runs each part in a process of its own.
@@ -75,16 +55,14 @@ func measure() (f stores.Figures, err error) {
 	}
 	defer os.RemoveAll(dir)
 	program := filepath.Join(dir, "stores.test")
-	build := exec.Command("go", "test", "-c", "-o", program, ".")
-	build.Env = append(os.Environ(), "GOWORK=off") // this module's versions, and no other's
-	if said, err := build.CombinedOutput(); err != nil {
+	if said, err := report.Alone("go", "test", "-c", "-o", program, ".").CombinedOutput(); err != nil {
 		return f, fmt.Errorf("%w\n%s", err, said)
 	}
 	modules, err := versions()
 	if err != nil {
 		return f, err
 	}
-	load := loadAverage()
+	load := cmp.Or(report.LoadAverage(), "unknown")
 	start := time.Now()
 	for _, part := range stores.Parts {
 		begun := time.Now()
@@ -96,10 +74,7 @@ func measure() (f stores.Figures, err error) {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", part, time.Since(begun).Round(time.Second))
 	}
 	f.Modules = modules
-	f.Took, f.Load, f.Command = time.Since(start).Round(time.Second).String(), load, "make bench"
-	if flag.NFlag() > 0 {
-		f.Command = "go run ./report " + strings.Join(os.Args[1:], " ")
-	}
+	f.Took, f.Load, f.Command = time.Since(start).Round(time.Second).String(), load, report.Command("make bench")
 	return f, nil
 }
 
@@ -112,11 +87,7 @@ func measurePart(program, to, part string) (f stores.Figures, err error) {
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return f, fmt.Errorf("%s: %w\n%s", part, err, said)
 	}
-	text, err := os.ReadFile(to)
-	if err != nil {
-		return f, err
-	}
-	return f, json.Unmarshal(text, &f)
+	return f, report.Load(to, &f)
 }
 
 // join adds what another part measured.
@@ -138,16 +109,6 @@ func join(f, other stores.Figures) stores.Figures {
 var told = []string{"go.etcd.io/bbolt", "modernc.org/sqlite", "github.com/jackc/pgx/v5", "github.com/go-sql-driver/mysql", "github.com/redis/go-redis/v9", "github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go"}
 
 func versions() ([]string, error) {
-	cmd := exec.Command("go", append([]string{"list", "-m"}, told...)...)
-	cmd.Env = append(os.Environ(), "GOWORK=off")
-	text, err := cmd.Output()
+	text, err := report.Alone("go", append([]string{"list", "-m"}, told...)...).Output()
 	return strings.Split(strings.TrimSpace(string(text)), "\n"), err
-}
-
-func loadAverage() string {
-	text, _ := os.ReadFile("/proc/loadavg")
-	if f := strings.Fields(string(text)); len(f) > 3 {
-		return strings.Join(f[:3], " ")
-	}
-	return "unknown"
 }

@@ -6,41 +6,26 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gabion-go/gabion/e2e/report"
 	"github.com/gabion-go/gabion/e2e/stores"
 )
 
-const (
-	yes  = "met"
-	no   = "**not met**"
-	none = "not measured"
-)
-
 // page is docs/stores.md while it is written.
-type page struct{ strings.Builder }
-
-func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
-
-func (p *page) cells(cells ...string) { p.line("| %s |", strings.Join(cells, " | ")) }
-
-// table begins a table whose first columns are text.
-func (p *page) table(left int, head ...string) {
-	p.cells(head...)
-	p.line("%s|", strings.Repeat("|---", left)+strings.Repeat("|--:", len(head)-left))
-}
+type page struct{ report.Page }
 
 func render(f stores.Figures) string {
 	p := new(page)
-	p.line("# Stores")
-	p.line("")
-	p.line("<!-- Written by `make bench`, never by hand. A test reads it back. -->")
-	p.line("")
-	p.line("The cost of a durable claim and its completion, with a body of 1 KiB that can't be compressed, requested by %d goroutines at once. "+
+	p.Line("# Stores")
+	p.Line("")
+	p.Line("<!-- Written by `make bench`, never by hand. A test reads it back. -->")
+	p.Line("")
+	p.Line("The cost of a durable claim and its completion, with a body of 1 KiB that can't be compressed, requested by %d goroutines at once. "+
 		"Compare the ratios: the other figures are those of this machine and its disk. [idempotency.md](idempotency.md) says what the stores promise.", stores.Workers)
-	p.line("")
+	p.Line("")
 	p.pairs(f)
 	p.targets(f)
 	p.method(f)
-	return strings.TrimRight(p.String(), "\n") + "\n"
+	return p.Text()
 }
 
 // twins say what a store is compared with.
@@ -50,12 +35,12 @@ var twins = map[string]string{
 }
 
 func (p *page) pairs(f stores.Figures) {
-	p.line("## Pairs")
-	p.line("")
-	p.table(1, "", "pairs/s", "p50 ms", "p99 ms", "bytes on disk", "of its floor")
+	p.Line("## Pairs")
+	p.Line("")
+	p.Table(1, "", "pairs/s", "p50 ms", "p99 ms", "bytes on disk", "of its floor")
 	for _, row := range f.Pairs {
 		if row.Missing != "" {
-			p.cells(row.Name, none, "–", "–", "–", "–")
+			p.Cells(row.Name, report.NotMeasured, "–", "–", "–", "–")
 			continue
 		}
 		r := median(row)
@@ -63,13 +48,13 @@ func (p *page) pairs(f stores.Figures) {
 		if v, ok := ratio(f, row.Name); ok {
 			share = fmt.Sprintf("%.2f× %s", v, twins[row.Name])
 		}
-		p.cells(row.Name, number(r.Pairs), decimals(r.P50), decimals(r.P99), number(row.Bytes), share)
+		p.Cells(row.Name, number(r.Pairs), report.Decimals(r.P50), report.Decimals(r.P99), number(row.Bytes), share)
 	}
-	p.line("")
+	p.Line("")
 	for _, row := range f.Pairs {
 		if row.Missing != "" {
-			p.line("%s was not measured: %s.", row.Name, row.Missing)
-			p.line("")
+			p.Line("%s was not measured: %s.", row.Name, row.Missing)
+			p.Line("")
 		}
 	}
 }
@@ -131,25 +116,22 @@ func costOf(f stores.Figures, name string) *stores.Cost {
 
 // A target is a bound and how to find what it bounds.
 type target struct {
-	what  string
-	least bool // the bound is a lower one
-	bound float64
-	unit  string
-	get   func(stores.Figures) (float64, bool)
+	report.Target
+	get func(stores.Figures) (float64, bool)
 }
 
 func targets() []target {
 	share := func(what, name string, bound float64) target {
-		return target{what, true, bound, "×", func(f stores.Figures) (float64, bool) { return ratio(f, name) }}
+		return target{report.Target{What: what, Least: true, Bound: bound, Unit: "×"}, func(f stores.Figures) (float64, bool) { return ratio(f, name) }}
 	}
 	micros := func(what, name string, bound float64) target {
-		return target{what, false, bound, " µs", func(f stores.Figures) (float64, bool) {
+		return target{report.Target{What: what, Bound: bound, Unit: " µs"}, func(f stores.Figures) (float64, bool) {
 			c := costOf(f, name)
 			return costed(c, func() float64 { return c.Least() / 1000 })
 		}}
 	}
 	many := func(what string, bound float64, unit string, get func(*stores.Crowd) float64) target {
-		return target{what, false, bound, unit, func(f stores.Figures) (float64, bool) {
+		return target{report.Target{What: what, Bound: bound, Unit: unit}, func(f stores.Figures) (float64, bool) {
 			if f.Many == nil {
 				return 0, false
 			}
@@ -166,7 +148,7 @@ func targets() []target {
 		share("redisstore, of bare scripts", stores.RedisStore, 0.7),
 		micros("middleware, new key", stores.NewKey, 3),
 		micros("middleware, "+stores.SameKey, stores.SameKey, 3),
-		{"middleware, new key: allocations", false, 25, "", func(f stores.Figures) (float64, bool) {
+		{report.Target{What: "middleware, new key: allocations", Bound: 25}, func(f stores.Figures) (float64, bool) {
 			c := costOf(f, stores.NewKey)
 			return costed(c, func() float64 { return c.Allocations })
 		}},
@@ -182,70 +164,42 @@ func costed(c *stores.Cost, get func() float64) (float64, bool) {
 	return get(), true
 }
 
-func (t target) cells(f stores.Figures) []string {
-	sign := "≤ "
-	if t.least {
-		sign = "≥ "
-	}
-	bound := sign + decimals(t.bound) + t.unit
-	v, ok := t.get(f)
-	if !ok {
-		return []string{t.what, "–", bound, none}
-	}
-	verdict := no
-	if t.least && v >= t.bound || !t.least && v <= t.bound {
-		verdict = yes
-	}
-	return []string{t.what, decimals(v) + t.unit, bound, verdict}
-}
-
 func (p *page) targets(f stores.Figures) {
-	p.line("## Targets")
-	p.line("")
-	p.table(1, "", "measured", "target", "")
+	p.Line("## Targets")
+	p.Line("")
+	p.Table(1, "", "measured", "target", "")
 	for _, t := range targets() {
-		p.cells(t.cells(f)...)
+		p.Cells(t.Cells(t.get(f))...)
 	}
-	p.line("")
+	p.Line("")
 	if c := f.Many; c != nil {
-		p.line("The file of many records held %d, of which %d had expired, without bodies. Writing them took %s s, the file has %s MiB, and the process "+
+		p.Line("The file of many records held %d, of which %d had expired, without bodies. Writing them took %s s, the file has %s MiB, and the process "+
 			"has %s MiB more of its own memory with it than without. A claim's p99 was %s ms before the sweep and %s ms during it; the sweep went through %s records a second.",
-			c.Records, c.Expired, decimals(c.Fill), number(c.FileMiB), number(c.RSSMiB), decimals(c.P99), decimals(c.SweptP99), number(c.Swept))
-		p.line("")
+			c.Records, c.Expired, report.Decimals(c.Fill), number(c.FileMiB), number(c.RSSMiB), report.Decimals(c.P99), report.Decimals(c.SweptP99), number(c.Swept))
+		p.Line("")
 	}
 }
 
 func (p *page) method(f stores.Figures) {
-	p.line("## How it is measured")
-	p.line("")
-	p.line("`%s`, which took %s. Rounds go through all contestants in turn, %d of %s each; figures are medians of rounds, and a ratio is the median of the rounds' ratios. "+
+	p.Line("## How it is measured")
+	p.Line("")
+	p.Line("`%s`, which took %s. Rounds go through all contestants in turn, %d of %s each; figures are medians of rounds, and a ratio is the median of the rounds' ratios. "+
 		"The first fifth of a contestant's time in the first round is not counted.", f.Command, f.Took, f.Rounds, f.Each)
-	p.line("")
-	p.line("The append log writes 128 bytes for a claim and 1,152 for a completion to one file, with one sync for all waiting writers. Bare statements, scripts and buckets " +
+	p.Line("")
+	p.Line("The append log writes 128 bytes for a claim and 1,152 for a completion to one file, with one sync for all waiting writers. Bare statements, scripts and buckets " +
 		"do the claim and the completion as one would by hand, each guarded, on a server of their own with the same settings. PostgreSQL has `fsync` and `synchronous_commit` on " +
 		"and 64 connections, Redis `appendfsync always`, the NATS server runs in the same process with `sync_interval: always`. A store that does not call itself durable is not measured. " +
 		"Bytes on disk are what the files grew by for each pair; PostgreSQL's are table and index, without its log.")
-	p.line("")
-	p.line("The middleware's cost is that of a request with the Handler less that of the same request without, one goroutine, records in memory, the least of seven rounds. " +
+	p.Line("")
+	p.Line("The middleware's cost is that of a request with the Handler less that of the same request without, one goroutine, records in memory, the least of seven rounds. " +
 		"With new keys the store forgets as fast as it learns, and the sweeping is part of the cost.")
-	p.line("")
-	p.line("%s, %d processors, %s, %s; load %s when it began. A sync of 1 KiB that was appended takes %s ms (median).", f.CPU, f.Processors, f.System, f.Go, f.Load, decimals(f.Sync))
+	p.Line("")
+	p.Line("%s, %d processors, %s, %s; load %s when it began. A sync of 1 KiB that was appended takes %s ms (median).", f.CPU, f.Processors, f.System, f.Go, f.Load, report.Decimals(f.Sync))
 	if all := slices.Concat(f.Servers, f.Modules); len(all) > 0 {
-		p.line("")
-		p.line("%s.", strings.Join(all, ", "))
+		p.Line("")
+		p.Line("%s.", strings.Join(all, ", "))
 	}
 }
 
 // number is without decimals, from ten on.
 func number(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }
-
-// decimals has three digits that count.
-func decimals(v float64) string {
-	switch {
-	case v >= 100 || v == float64(int64(v)):
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case v >= 10:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(v, 'f', 2, 64)
-}

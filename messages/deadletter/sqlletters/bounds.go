@@ -4,9 +4,30 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strconv"
 
 	"github.com/gabion-go/gabion/messages/deadletter"
 )
+
+// boundTexts find and remove letters that have to go.
+type boundTexts struct {
+	sweep        string
+	makeRoom     string // removes what is done or dropped
+	longest      string // the letters that wait the longest
+	waiting      string // how many wait, and their bytes
+	removeOldest string
+}
+
+func boundStatements(fill func(string) string) boundTexts {
+	const gone = " RETURNING grp, state, reason, held, bytes"
+	return boundTexts{
+		sweep:        fill(`DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE state >= 2 AND since < ? {part}{rows})` + gone),
+		makeRoom:     fill(`DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE state >= 2 AND id <> ? ORDER BY since LIMIT ?{rows})` + gone),
+		longest:      fill(`SELECT grp, bytes, kept, id FROM {t} WHERE state = 0 ORDER BY kept, id LIMIT ` + strconv.Itoa(told)),
+		waiting:      fill(`SELECT coalesce(sum(n), 0), coalesce(sum(bytes), 0) FROM {t}_counts WHERE state = 0`),
+		removeOldest: fill(`DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE state = 0 AND kept <= ? AND (kept < ? OR id <= ?) ORDER BY kept, id LIMIT ?{rows})` + gone),
+	}
+}
 
 // A crowdedError says that waiting letters have to go before another comes, and must be reported
 // before they go.
@@ -26,7 +47,7 @@ func (t *tx) lack(old, next *deadletter.Record) error {
 		return t.letters-n+more > int64(t.options.MaxLetters) || t.size-bytes+need > t.options.MaxBytes
 	}
 	for lacks(0, 0) {
-		n, bytes, err := t.gone(t.q.QueryContext(t, t.sql.makeRoom, t.dialect.id(next.ID), 1))
+		n, bytes, err := t.gone(t.q.QueryContext(t, t.sql.bound.makeRoom, t.dialect.id(next.ID), 1))
 		if err != nil {
 			return err
 		}
@@ -57,7 +78,7 @@ const told = 1000
 // oldest finds the letters that wait the longest and have to go, or the first of them if they
 // are many. It is nil if it would not help that all go.
 func (t *tx) oldest(lacks func(n, bytes int64) bool) (*deadletter.Notice, error) {
-	rows, err := t.q.QueryContext(t, t.sql.longest)
+	rows, err := t.q.QueryContext(t, t.sql.bound.longest)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +100,7 @@ func (t *tx) oldest(lacks func(n, bytes int64) bool) (*deadletter.Notice, error)
 		return nil, rows.Err()
 	}
 	var letters, bytes int64
-	if err := t.q.QueryRowContext(t, t.sql.waiting).Scan(&letters, &bytes); err != nil || lacks(letters, bytes) {
+	if err := t.q.QueryRowContext(t, t.sql.bound.waiting).Scan(&letters, &bytes); err != nil || lacks(letters, bytes) {
 		return nil, err
 	}
 	return &n, nil
@@ -124,7 +145,7 @@ func (s *Store) parts(ctx context.Context, do func(*tx) (int64, error)) (total i
 // removeWaiting removes the letters that were told of, of which there are at most a thousand.
 func (s *Store) removeWaiting(ctx context.Context, n deadletter.Notice) error {
 	return s.change(ctx, "", func(t *tx) error {
-		_, _, err := t.gone(t.q.QueryContext(t, t.sql.removeOld, n.Last.Kept, n.Last.Kept, t.dialect.id(n.Last.ID), n.Letters))
+		_, _, err := t.gone(t.q.QueryContext(t, t.sql.bound.removeOldest, n.Last.Kept, n.Last.Kept, t.dialect.id(n.Last.ID), n.Letters))
 		return err
 	})
 }
@@ -133,14 +154,14 @@ func (s *Store) removeWaiting(ctx context.Context, n deadletter.Notice) error {
 func (s *Store) Sweep(ctx context.Context) (removed int, err error) {
 	before := func(t *tx) int64 { return deadletter.Nanos(t.now.Add(-s.options.Retention)) }
 	letters, err := s.parts(ctx, func(t *tx) (int64, error) {
-		n, _, err := t.gone(t.q.QueryContext(t, t.sql.sweepOver, before(t)))
+		n, _, err := t.gone(t.q.QueryContext(t, t.sql.bound.sweep, before(t)))
 		return n, err
 	})
 	if err != nil {
 		return letters, err
 	}
 	notes, err := s.parts(ctx, func(t *tx) (int64, error) {
-		rows, err := t.q.QueryContext(t, t.sql.sweepNotes, before(t))
+		rows, err := t.q.QueryContext(t, t.sql.note.sweep, before(t))
 		if err != nil {
 			return 0, err
 		}
@@ -156,7 +177,7 @@ func (s *Store) Sweep(ctx context.Context) (removed int, err error) {
 		return letters + notes, err
 	}
 	return letters + notes, s.change(ctx, "", func(t *tx) error {
-		_, err := t.q.ExecContext(t, t.sql.sweepCourses, before(t))
+		_, err := t.q.ExecContext(t, t.sql.course.sweep, before(t))
 		return err
 	})
 }

@@ -98,18 +98,21 @@ const columns = `id, grp, source, reason, ord, state, kept, since, token, until,
 
 const courseColumns = `id, grp, query, rate, by_whom, made, state, why, total, done, failed, next, passed, outcomes, holder, seen`
 
-// statements of one table, written out.
+// statements of one table, written out, by what they are about.
 type statements struct {
-	fill                                                   func(string) string
-	lock, schemaTable, version, beginVersion, setVersion   string
-	head, letterLock, selectOne, insert, update, remove    string
-	selectNote, insertNote, deleteNote                     string
-	selectCourse, namedCourse, orderCourse, updateCourse   string
-	listCourses, sweepCourses, taken                       string
-	count, stats, oldest, groups                           string
-	sweepOver, sweepNotes, makeRoom, longest, removeOld    string
-	oldestNotes, countNotes, pickSome, countSome, listSome string
-	counted, tally, newest, waiting                        string
+	fill    func(string) string
+	schema  schemaTexts
+	letter  letterTexts
+	note    noteTexts
+	course  courseTexts
+	counter counterTexts
+	bound   boundTexts
+	list    listTexts
+}
+
+// schemaTexts read and write the version of the tables.
+type schemaTexts struct {
+	table, lock, read, begin, set string
 }
 
 // part is how many letters one transaction changes of many.
@@ -120,68 +123,29 @@ func (d Dialect) statements(table string) (statements, error) {
 	if err != nil {
 		return statements{}, err
 	}
-	const gone = " RETURNING grp, state, reason, held, bytes"
 	return statements{
 		fill: fill,
-
-		lock:         fill(`UPDATE {t}_schema SET version = version WHERE one = 1`),
-		schemaTable:  fill(`CREATE TABLE IF NOT EXISTS {t}_schema (one integer PRIMARY KEY, version integer NOT NULL)`),
-		version:      fill(`SELECT version FROM {t}_schema WHERE one = 1`),
-		beginVersion: fill(`INSERT INTO {t}_schema (one, version) VALUES (1, 0) ON CONFLICT (one) DO UPDATE SET version = {t}_schema.version`),
-		setVersion:   fill(`UPDATE {t}_schema SET version = ? WHERE one = 1`),
-
-		head: fill(`SELECT version, {now}, {shard}, (SELECT coalesce(sum(n), 0) FROM {t}_counts WHERE grp = ? AND state = 255),
-			(SELECT coalesce(sum(bytes), 0) FROM {t}_counts WHERE grp = ? AND state = 255) FROM {t}_schema WHERE one = 1`),
-		letterLock: d.kit.Bind(d.letter),
-		selectOne:  fill(`SELECT {columns}, failures, payload FROM {t} WHERE id = ?{rows}`),
-		insert: fill(`INSERT INTO {t} ({columns}, failures, payload, held, bytes)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
-		update: fill(updates(1)),
-		remove: fill(`DELETE FROM {t} WHERE id = ?`),
-
-		selectNote: fill(`SELECT failures FROM {t}_failures WHERE id = ?{rows}`),
-		insertNote: fill(`INSERT INTO {t}_failures (id, last, failures) VALUES (?, ?, ?)
-			ON CONFLICT (id) DO UPDATE SET last = excluded.last, failures = excluded.failures`),
-		deleteNote: fill(`DELETE FROM {t}_failures WHERE id = ?`),
-
-		selectCourse: fill(`SELECT {course} FROM {t}_redrives WHERE grp = ?{rows}`),
-		namedCourse:  fill(`SELECT {course} FROM {t}_redrives WHERE id = ?{rows}`),
-		orderCourse: fill(`INSERT INTO {t}_redrives ({course}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (grp) DO UPDATE SET
-			id = excluded.id, query = excluded.query, rate = excluded.rate, by_whom = excluded.by_whom, made = excluded.made, state = excluded.state, why = excluded.why,
-			total = excluded.total, done = excluded.done, failed = excluded.failed, next = excluded.next, passed = excluded.passed, outcomes = excluded.outcomes,
-			holder = excluded.holder, seen = excluded.seen WHERE {t}_redrives.state <> 0 OR {t}_redrives.done + {t}_redrives.failed >= {t}_redrives.total`),
-		updateCourse: fill(`UPDATE {t}_redrives SET state = ?, why = ?, done = ?, failed = ?, next = ?, passed = ?, outcomes = ?, holder = ?, seen = ? WHERE id = ?`),
-		listCourses:  fill(`SELECT {course} FROM {t}_redrives WHERE grp = ? OR ? = 1 ORDER BY made DESC, id DESC LIMIT 1000`),
-		sweepCourses: fill(`DELETE FROM {t}_redrives WHERE made < ? AND state <> 0`),
-		taken:        fill(`SELECT {columns} FROM {t} WHERE grp = ? AND state = 1 ORDER BY until LIMIT ?`),
-
-		count:  fill(counts(1)),
-		stats:  fill(`SELECT state, reason, held, sum(n), sum(bytes) FROM {t}_counts WHERE (grp = ? OR ? = 1) AND state NOT IN (253, 255) GROUP BY state, reason, held ORDER BY state, reason, held`),
-		groups: fill(`SELECT DISTINCT grp FROM {t}_counts WHERE state = 254 ORDER BY grp`),
-
-		sweepOver:   fill(`DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE state >= 2 AND since < ? {part}{rows})` + gone),
-		sweepNotes:  fill(`DELETE FROM {t}_failures WHERE id IN (SELECT id FROM {t}_failures WHERE last < ? {part}{rows}) RETURNING last`),
-		makeRoom:    fill(`DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE state >= 2 AND id <> ? ORDER BY since LIMIT ?{rows})` + gone),
-		longest:     fill(`SELECT grp, bytes, kept, id FROM {t} WHERE state = 0 ORDER BY kept, id LIMIT ` + strconv.Itoa(told)),
-		waiting:     fill(`SELECT coalesce(sum(n), 0), coalesce(sum(bytes), 0) FROM {t}_counts WHERE state = 0`),
-		removeOld:   fill(`DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE state = 0 AND kept <= ? AND (kept < ? OR id <= ?) ORDER BY kept, id LIMIT ?{rows})` + gone),
-		countNotes:  fill(`SELECT coalesce(sum(n), 0) FROM {t}_counts WHERE grp = ? AND state = 253`),
-		oldestNotes: fill(`DELETE FROM {t}_failures WHERE id IN (SELECT id FROM {t}_failures ORDER BY last LIMIT ?)`),
-		pickSome:    fill(`SELECT id, kept, ord, newest FROM {t} WHERE {where} ORDER BY kept, id LIMIT ?`),
-		countSome:   fill(`SELECT count(*) FROM {t} WHERE {where}`),
-		listSome:    fill(`SELECT {columns} FROM {t} WHERE {where} ORDER BY kept, id LIMIT ?`),
-		counted:     fill(`SELECT grp, state, reason, held, sum(n) AS n FROM {t}_counts WHERE {where} GROUP BY grp, state, reason, held`),
-		tally:       fill(`SELECT grp, state, reason, held, count(*) AS n FROM {t} WHERE {where} GROUP BY grp, state, reason, held`),
-		oldest:      fill(`SELECT min(kept) FROM {t} WHERE {where}`),
-		newest:      fill(`SELECT max(kept) AS kept FROM {t} WHERE {where}`),
+		schema: schemaTexts{
+			table: fill(`CREATE TABLE IF NOT EXISTS {t}_schema (one integer PRIMARY KEY, version integer NOT NULL)`),
+			lock:  fill(`UPDATE {t}_schema SET version = version WHERE one = 1`),
+			read:  fill(`SELECT version FROM {t}_schema WHERE one = 1`),
+			begin: fill(`INSERT INTO {t}_schema (one, version) VALUES (1, 0) ON CONFLICT (one) DO UPDATE SET version = {t}_schema.version`),
+			set:   fill(`UPDATE {t}_schema SET version = ? WHERE one = 1`),
+		},
+		letter:  letterStatements(fill, d.kit.Bind(d.letter)),
+		note:    noteStatements(fill),
+		course:  courseStatements(fill),
+		counter: counterStatements(fill),
+		bound:   boundStatements(fill),
+		list:    listStatements(fill),
 	}, nil
 }
 
 // often are the statements that SQLite has prepared.
 func (s *statements) often() []string {
 	return []string{
-		s.head, s.selectOne, s.insert, s.update, s.selectNote, s.insertNote, s.deleteNote, s.selectCourse, s.updateCourse,
-		s.taken, s.count,
+		s.counter.head, s.letter.read, s.letter.insert, s.letter.update, s.note.read, s.note.write, s.note.remove, s.course.read, s.course.update,
+		s.course.taken, s.counter.add,
 	}
 }
 

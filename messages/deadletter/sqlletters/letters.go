@@ -13,12 +13,74 @@ import (
 	"github.com/gabion-go/gabion/messages/deadletter"
 )
 
+// letterTexts read and write one letter.
+type letterTexts struct {
+	lock   string // keeps it from other transactions, also where it is not there; empty where nothing has to
+	read   string
+	insert string
+	update string
+	remove string
+}
+
+func letterStatements(fill func(string) string, lock string) letterTexts {
+	return letterTexts{
+		lock: lock,
+		read: fill(`SELECT {columns}, failures, payload FROM {t} WHERE id = ?{rows}`),
+		insert: fill(`INSERT INTO {t} ({columns}, failures, payload, held, bytes)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
+		update: fill(updates(1)),
+		remove: fill(`DELETE FROM {t} WHERE id = ?`),
+	}
+}
+
+// noteTexts are about the failures of messages that are no letters.
+type noteTexts struct {
+	read         string
+	write        string
+	remove       string
+	count        string
+	removeOldest string
+	sweep        string
+}
+
+func noteStatements(fill func(string) string) noteTexts {
+	return noteTexts{
+		read: fill(`SELECT failures FROM {t}_failures WHERE id = ?{rows}`),
+		write: fill(`INSERT INTO {t}_failures (id, last, failures) VALUES (?, ?, ?)
+			ON CONFLICT (id) DO UPDATE SET last = excluded.last, failures = excluded.failures`),
+		remove:       fill(`DELETE FROM {t}_failures WHERE id = ?`),
+		count:        fill(`SELECT coalesce(sum(n), 0) FROM {t}_counts WHERE grp = ? AND state = 253`),
+		removeOldest: fill(`DELETE FROM {t}_failures WHERE id IN (SELECT id FROM {t}_failures ORDER BY last LIMIT ?)`),
+		sweep:        fill(`DELETE FROM {t}_failures WHERE id IN (SELECT id FROM {t}_failures WHERE last < ? {part}{rows}) RETURNING last`),
+	}
+}
+
+// counterTexts are about the counters of letters.
+type counterTexts struct {
+	head   string // what all changes need
+	add    string
+	stats  string
+	groups string
+	sum    string // what the counters say of a query
+}
+
+func counterStatements(fill func(string) string) counterTexts {
+	return counterTexts{
+		head: fill(`SELECT version, {now}, {shard}, (SELECT coalesce(sum(n), 0) FROM {t}_counts WHERE grp = ? AND state = 255),
+			(SELECT coalesce(sum(bytes), 0) FROM {t}_counts WHERE grp = ? AND state = 255) FROM {t}_schema WHERE one = 1`),
+		add:    fill(counts(1)),
+		stats:  fill(`SELECT state, reason, held, sum(n), sum(bytes) FROM {t}_counts WHERE (grp = ? OR ? = 1) AND state NOT IN (253, 255) GROUP BY state, reason, held ORDER BY state, reason, held`),
+		groups: fill(`SELECT DISTINCT grp FROM {t}_counts WHERE state = 254 ORDER BY grp`),
+		sum:    fill(`SELECT grp, state, reason, held, sum(n) AS n FROM {t}_counts WHERE {where} GROUP BY grp, state, reason, held`),
+	}
+}
+
 // load reads a letter to change it; the zero record means that there is no such letter.
 func (t *tx) load(id deadletter.ID) (deadletter.Record, error) {
 	if err := t.write(); err != nil {
 		return deadletter.Record{}, err
 	}
-	r, err := readLetter(t.q.QueryRowContext(t, t.sql.selectOne, t.dialect.id(id)), true)
+	r, err := readLetter(t.q.QueryRowContext(t, t.sql.letter.read, t.dialect.id(id)), true)
 	if errors.Is(err, sql.ErrNoRows) {
 		return deadletter.Record{}, nil
 	}
@@ -39,11 +101,11 @@ func (t *tx) save(old, next deadletter.Record) error {
 		return nil
 	}
 	if old.ID != "" { // its payload is another
-		if _, err := t.q.ExecContext(t, t.sql.remove, t.dialect.id(old.ID)); err != nil {
+		if _, err := t.q.ExecContext(t, t.sql.letter.remove, t.dialect.id(old.ID)); err != nil {
 			return err
 		}
 	}
-	_, err := t.q.ExecContext(t, t.sql.insert, t.dialect.insertValues(&next)...)
+	_, err := t.q.ExecContext(t, t.sql.letter.insert, t.dialect.insertValues(&next)...)
 	return err
 }
 
@@ -87,7 +149,7 @@ func (t *tx) flush() error {
 
 func (t *tx) countText(n int) string {
 	if n == 1 {
-		return t.sql.count
+		return t.sql.counter.add
 	}
 	return t.sql.fill(counts(n))
 }
@@ -115,7 +177,7 @@ func (s *Store) Fail(ctx context.Context, id deadletter.ID, f deadletter.Failure
 			}
 		}
 		text := writeFailures(deadletter.AddFailures(noted, f))
-		_, err = t.q.ExecContext(t, t.sql.insertNote, t.dialect.id(id), deadletter.Nanos(t.now), t.dialect.str(text))
+		_, err = t.q.ExecContext(t, t.sql.note.write, t.dialect.id(id), deadletter.Nanos(t.now), t.dialect.str(text))
 		return err
 	})
 }
@@ -124,9 +186,9 @@ func (s *Store) Fail(ctx context.Context, id deadletter.ID, f deadletter.Failure
 func (t *tx) boundNotes() error {
 	t.add(kind{state: countNotes}, 1, 0)
 	var n int64
-	err := t.q.QueryRowContext(t, t.sql.countNotes, t.dialect.str("")).Scan(&n)
+	err := t.q.QueryRowContext(t, t.sql.note.count, t.dialect.str("")).Scan(&n)
 	if over := n + 1 - int64(t.options.MaxLetters); err == nil && over > 0 {
-		err = t.forget(t.sql.oldestNotes, over)
+		err = t.forget(t.sql.note.removeOldest, over)
 	}
 	return err
 }
@@ -145,7 +207,7 @@ func (t *tx) forget(text string, args ...any) error {
 // noted reads the failures of a message that is no letter.
 func (t *tx) noted(id deadletter.ID) ([]deadletter.Failure, error) {
 	var text []byte
-	err := t.q.QueryRowContext(t, t.sql.selectNote, t.dialect.id(id)).Scan(&text)
+	err := t.q.QueryRowContext(t, t.sql.note.read, t.dialect.id(id)).Scan(&text)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -157,7 +219,7 @@ func (t *tx) noted(id deadletter.ID) ([]deadletter.Failure, error) {
 
 // Forget implements [deadletter.Store].
 func (s *Store) Forget(ctx context.Context, id deadletter.ID) error {
-	return s.change(ctx, id, func(t *tx) error { return t.forget(t.sql.deleteNote, t.dialect.id(id)) })
+	return s.change(ctx, id, func(t *tx) error { return t.forget(t.sql.note.remove, t.dialect.id(id)) })
 }
 
 // Put implements [deadletter.Store].
@@ -197,7 +259,7 @@ func (t *tx) put(l deadletter.Letter) error {
 		t.add(kind{group: l.Group, state: countPut}, 1, 0)
 	}
 	if len(noted) > 0 {
-		if err := t.forget(t.sql.deleteNote, t.dialect.id(l.ID)); err != nil {
+		if err := t.forget(t.sql.note.remove, t.dialect.id(l.ID)); err != nil {
 			return err
 		}
 	}
@@ -213,7 +275,7 @@ func (s *Store) Get(ctx context.Context, id deadletter.ID) (deadletter.Letter, e
 	if err := ctx.Err(); err != nil {
 		return deadletter.Letter{}, err
 	}
-	text := strings.TrimSuffix(s.sql.selectOne, s.dialect.rows)
+	text := strings.TrimSuffix(s.sql.letter.read, s.dialect.rows)
 	r, err := readLetter(s.db.QueryRowContext(ctx, text, s.dialect.id(id)), true)
 	if errors.Is(err, sql.ErrNoRows) {
 		return deadletter.Letter{}, missing(id)

@@ -11,6 +11,23 @@ import (
 	"github.com/gabion-go/gabion/messages/deadletter"
 )
 
+// listTexts read the letters that a query picks. Their conditions are filled in later.
+type listTexts struct {
+	letters string
+	tally   string
+	oldest  string
+	newest  string
+}
+
+func listStatements(fill func(string) string) listTexts {
+	return listTexts{
+		letters: fill(`SELECT {columns} FROM {t} WHERE {where} ORDER BY kept, id LIMIT ?`),
+		tally:   fill(`SELECT grp, state, reason, held, count(*) AS n FROM {t} WHERE {where} GROUP BY grp, state, reason, held`),
+		oldest:  fill(`SELECT min(kept) FROM {t} WHERE {where}`),
+		newest:  fill(`SELECT max(kept) AS kept FROM {t} WHERE {where}`),
+	}
+}
+
 // A where is a condition with its arguments.
 type where struct {
 	d     Dialect
@@ -106,20 +123,20 @@ func (s *Store) List(ctx context.Context, q deadletter.Query, from string, limit
 // each is a statement with a part for each state, by the index and so in its order. It is one
 // statement, and so sees one moment: a letter that comes from one state into another
 // is in one of them.
-func (s *Store) each(q *deadletter.Query, from deadletter.Place, text string, more ...any) (string, []any) {
+func (d Dialect) each(q *deadletter.Query, from deadletter.Place, text string, more ...any) (string, []any) {
 	var parts []string
 	var args []any
 	for _, state := range q.In() {
-		w := s.dialect.pick(q, state, from)
+		w := d.pick(q, state, from)
 		parts = append(parts, "SELECT * FROM ("+strings.ReplaceAll(text, "{where}", w.String())+") AS x")
 		args = append(append(args, w.args...), more...)
 	}
-	return s.dialect.kit.Bind(strings.Join(parts, " UNION ALL ")), args
+	return d.kit.Bind(strings.Join(parts, " UNION ALL ")), args
 }
 
 // list reads up to limit letters of each state.
 func (s *Store) list(ctx context.Context, q *deadletter.Query, from deadletter.Place, limit int) (all []deadletter.Letter, err error) {
-	text, args := s.each(q, from, s.sql.listSome, limit)
+	text, args := s.dialect.each(q, from, s.sql.list.letters, limit)
 	rows, err := s.db.QueryContext(ctx, text, args...)
 	if err != nil {
 		return nil, err
@@ -143,9 +160,9 @@ func (s *Store) Count(ctx context.Context, q deadletter.Query) ([]deadletter.Tal
 			return nil, err
 		}
 	}
-	text, args := s.each(&q, deadletter.Place{}, s.sql.tally)
+	text, args := s.dialect.each(&q, deadletter.Place{}, s.sql.list.tally)
 	if q.Source == "" && len(q.IDs) == 0 && q.Prefix == "" && q.Before.IsZero() && q.After.IsZero() {
-		text, args = s.each(&q, deadletter.Place{}, s.sql.counted)
+		text, args = s.dialect.each(&q, deadletter.Place{}, s.sql.counter.sum)
 	}
 	all, err := tallies(s.db.QueryContext(ctx, text, args...))
 	return all, clear(err)
@@ -173,7 +190,7 @@ func (s *Store) Groups(ctx context.Context) (all []string, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	rows, err := s.db.QueryContext(ctx, s.sql.groups)
+	rows, err := s.db.QueryContext(ctx, s.sql.counter.groups)
 	if err != nil {
 		return nil, clear(err)
 	}
@@ -197,12 +214,12 @@ func (s *Store) Stats(ctx context.Context, group string) (deadletter.Stats, erro
 	if err != nil {
 		return deadletter.Stats{}, clear(err)
 	}
-	text, args := s.each(&deadletter.Query{Group: group}, deadletter.Place{}, s.sql.oldest)
+	text, args := s.dialect.each(&deadletter.Query{Group: group}, deadletter.Place{}, s.sql.list.oldest)
 	var kept sql.NullInt64
 	err = s.db.QueryRowContext(ctx, text, args...).Scan(&kept)
 	if err == nil {
 		all.Oldest = deadletter.Time(kept.Int64)
-		text, args = s.each(&deadletter.Query{Group: group, States: every}, deadletter.Place{}, s.sql.newest)
+		text, args = s.dialect.each(&deadletter.Query{Group: group, States: every}, deadletter.Place{}, s.sql.list.newest)
 		err = s.db.QueryRowContext(ctx, "SELECT max(kept) FROM ("+text+") AS y", args...).Scan(&kept)
 	}
 	if err != nil {
@@ -217,7 +234,7 @@ var every = []deadletter.State{deadletter.Waiting, deadletter.Taken, deadletter.
 
 // stats sums up the counts.
 func (s *Store) stats(ctx context.Context, group string) (all deadletter.Stats, err error) {
-	rows, err := s.db.QueryContext(ctx, s.sql.stats, s.dialect.str(group), number(group == ""))
+	rows, err := s.db.QueryContext(ctx, s.sql.counter.stats, s.dialect.str(group), number(group == ""))
 	if err != nil {
 		return all, err
 	}

@@ -71,7 +71,7 @@ func (t *tx) write() error {
 	}
 	all := padded(t.changed)
 	t.changed = nil
-	text := t.sql.update
+	text := t.sql.letter.update
 	if len(all) > 1 {
 		text = t.sql.fill(updates(len(all)))
 	}

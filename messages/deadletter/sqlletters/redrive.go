@@ -12,10 +12,40 @@ import (
 	"github.com/gabion-go/gabion/messages/deadletter"
 )
 
+// courseTexts are about redrives, and the letters that one picks.
+type courseTexts struct {
+	read   string // by its group
+	named  string // by its ID
+	order  string
+	update string
+	list   string
+	sweep  string
+	taken  string // the letters that a group's consumers have
+	pick   string // of letters what decides about their taking
+	total  string // how many letters are picked
+}
+
+func courseStatements(fill func(string) string) courseTexts {
+	return courseTexts{
+		read:  fill(`SELECT {course} FROM {t}_redrives WHERE grp = ?{rows}`),
+		named: fill(`SELECT {course} FROM {t}_redrives WHERE id = ?{rows}`),
+		order: fill(`INSERT INTO {t}_redrives ({course}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (grp) DO UPDATE SET
+			id = excluded.id, query = excluded.query, rate = excluded.rate, by_whom = excluded.by_whom, made = excluded.made, state = excluded.state, why = excluded.why,
+			total = excluded.total, done = excluded.done, failed = excluded.failed, next = excluded.next, passed = excluded.passed, outcomes = excluded.outcomes,
+			holder = excluded.holder, seen = excluded.seen WHERE {t}_redrives.state <> 0 OR {t}_redrives.done + {t}_redrives.failed >= {t}_redrives.total`),
+		update: fill(`UPDATE {t}_redrives SET state = ?, why = ?, done = ?, failed = ?, next = ?, passed = ?, outcomes = ?, holder = ?, seen = ? WHERE id = ?`),
+		list:   fill(`SELECT {course} FROM {t}_redrives WHERE grp = ? OR ? = 1 ORDER BY made DESC, id DESC LIMIT 1000`),
+		sweep:  fill(`DELETE FROM {t}_redrives WHERE made < ? AND state <> 0`),
+		taken:  fill(`SELECT {columns} FROM {t} WHERE grp = ? AND state = 1 ORDER BY until LIMIT ?`),
+		pick:   fill(`SELECT id, kept, ord, newest FROM {t} WHERE {where} ORDER BY kept, id LIMIT ?`),
+		total:  fill(`SELECT count(*) FROM {t} WHERE {where}`),
+	}
+}
+
 // course reads the redrive of a group to change it; the zero course means that the group has none.
 // All who need letters too take it before these.
 func (t *tx) course(group string) (deadletter.Course, error) {
-	c, err := readCourse(t.q.QueryRowContext(t, t.sql.selectCourse, t.dialect.str(group)))
+	c, err := readCourse(t.q.QueryRowContext(t, t.sql.course.read, t.dialect.str(group)))
 	return c, none(err)
 }
 
@@ -23,7 +53,7 @@ func (t *tx) saveCourse(c deadletter.Course) error {
 	if c.ID == "" {
 		return nil
 	}
-	_, err := t.q.ExecContext(t, t.sql.updateCourse, t.dialect.courseUpdate(&c)...)
+	_, err := t.q.ExecContext(t, t.sql.course.update, t.dialect.courseUpdate(&c)...)
 	return err
 }
 
@@ -60,7 +90,7 @@ func (s *Store) Order(ctx context.Context, q deadletter.Query, d deadletter.Driv
 			return err
 		}
 		*made = c.Drive
-		res, err := t.q.ExecContext(t, t.sql.orderCourse, t.dialect.courseValues(&c)...)
+		res, err := t.q.ExecContext(t, t.sql.course.order, t.dialect.courseValues(&c)...)
 		if err != nil {
 			return err
 		}
@@ -87,7 +117,7 @@ func (s *Store) total(ctx context.Context, q deadletter.Query, group string) (n 
 	q.Group = group
 	w := s.dialect.pick(&q, deadletter.Waiting, deadletter.Place{})
 	w.and("held = 0")
-	err = s.db.QueryRowContext(ctx, w.fill(s.sql.countSome), w.args...).Scan(&n)
+	err = s.db.QueryRowContext(ctx, w.fill(s.sql.course.total), w.args...).Scan(&n)
 	return n, err
 }
 
@@ -111,7 +141,7 @@ func (s *Store) Drives(ctx context.Context, group string) (all []deadletter.Driv
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	rows, err := s.db.QueryContext(ctx, s.sql.listCourses, s.dialect.str(group), number(group == ""))
+	rows, err := s.db.QueryContext(ctx, s.sql.course.list, s.dialect.str(group), number(group == ""))
 	if err != nil {
 		return nil, clear(err)
 	}
@@ -129,7 +159,7 @@ func (s *Store) Drives(ctx context.Context, group string) (all []deadletter.Driv
 // Stop implements [deadletter.Store].
 func (s *Store) Stop(ctx context.Context, drive, by, why string) error {
 	return s.change(ctx, "", func(t *tx) error {
-		c, err := readCourse(t.q.QueryRowContext(t, t.sql.namedCourse, t.dialect.str(drive)))
+		c, err := readCourse(t.q.QueryRowContext(t, t.sql.course.named, t.dialect.str(drive)))
 		if errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("%w: redrive %.40q", deadletter.ErrNotFound, drive)
 		}
@@ -203,7 +233,7 @@ const mostTaken = 10_000
 
 // lapse lets letters of a group wait again whose leases are over, and returns those that are taken.
 func (t *tx) lapse(c deadletter.Course, group string) (alive []deadletter.Record, _ deadletter.Course, err error) {
-	all, err := t.records(false, t.sql.taken, t.dialect.str(group), mostTaken)
+	all, err := t.records(false, t.sql.course.taken, t.dialect.str(group), mostTaken)
 	var ids []deadletter.ID
 	for _, r := range all {
 		if r.Lapsed(t.now) {
@@ -271,7 +301,7 @@ func (t *tx) some(w *where, most int) (all []deadletter.Letter, err error) {
 	if err := t.write(); err != nil {
 		return nil, err
 	}
-	rows, err := t.q.QueryContext(t, w.fill(t.sql.pickSome), append(w.args, most)...)
+	rows, err := t.q.QueryContext(t, w.fill(t.sql.course.pick), append(w.args, most)...)
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,8 @@ type settlement struct {
 // A settling makes the verdicts that come during one transaction the next one: each needs the row
 // of its redrive, so that transactions of their own would wait for each other.
 type settling struct {
+	change func(context.Context, deadletter.ID, func(*tx) error) error
+
 	mu    sync.Mutex // guards all below
 	queue []*settlement
 	busy  bool // there is a goroutine
@@ -60,11 +62,7 @@ func (s *Store) Settle(ctx context.Context, l deadletter.Lease, v deadletter.Ver
 	}
 	one := &settlement{Lease: l, verdict: v, done: make(chan struct{})}
 	if s.settles.add(one) {
-		go func() {
-			for batch := s.settles.take(); len(batch) > 0; batch = s.settles.take() {
-				s.settle(batch)
-			}
-		}()
+		go s.settles.run()
 	}
 	select {
 	case <-one.done:
@@ -74,19 +72,26 @@ func (s *Store) Settle(ctx context.Context, l deadletter.Lease, v deadletter.Ver
 	}
 }
 
+// run settles what is queued.
+func (q *settling) run() {
+	for batch := q.take(); len(batch) > 0; batch = q.take() {
+		q.settle(batch)
+	}
+}
+
 // settle settles letters in one transaction. If it fails, each has one of its own.
-func (s *Store) settle(batch []*settlement) {
+func (q *settling) settle(batch []*settlement) {
 	ctx, cancel := context.WithTimeout(context.Background(), settleWithin)
 	defer cancel()
 	slices.SortFunc(batch, func(a, b *settlement) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	said := new([]error)
-	err := s.change(ctx, "", func(t *tx) (err error) {
+	err := q.change(ctx, "", func(t *tx) (err error) {
 		*said, err = t.settle(batch)
 		return err
 	})
 	if err != nil && len(batch) > 1 {
 		for i := range batch {
-			s.settle(batch[i : i+1])
+			q.settle(batch[i : i+1])
 		}
 		return
 	}

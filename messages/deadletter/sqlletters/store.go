@@ -41,8 +41,9 @@ func New(db *sql.DB, d Dialect, table string, o deadletter.Options) (*Store, err
 		return nil, fmt.Errorf("sqlletters: %w", err)
 	}
 	s := &Store{db: db, dialect: d, options: o.Resolved(), room: deadletter.NewRoom(o), sql: texts, taker: deadletter.NewTaker()}
+	s.settles.change = s.change
 	if d.group {
-		s.group = sqlgroup.New(db, sqlgroup.Texts{Store: "sqlletters", Lock: s.sql.lock, Prepared: s.sql.often()}, refusal)
+		s.group = sqlgroup.New(db, sqlgroup.Texts{Store: "sqlletters", Lock: s.sql.schema.lock, Prepared: s.sql.often()}, refusal)
 	}
 	return s, nil
 }
@@ -114,8 +115,8 @@ func (s *Store) alone(ctx context.Context, id deadletter.ID, do func(*tx) error)
 // within makes a change in a transaction.
 func (s *Store) within(ctx context.Context, q sqlgroup.Queryer, id deadletter.ID, do func(*tx) error) error {
 	t := &tx{Context: ctx, Store: s, q: q, counts: map[kind]tally{}}
-	if id != "" && s.sql.letterLock != "" {
-		if _, err := q.ExecContext(ctx, s.sql.letterLock, lockOf(id)); err != nil {
+	if id != "" && s.sql.letter.lock != "" {
+		if _, err := q.ExecContext(ctx, s.sql.letter.lock, lockOf(id)); err != nil {
 			return err
 		}
 	}
@@ -144,7 +145,7 @@ func (t *tx) begin() error {
 	var version int
 	var now int64
 	none := t.dialect.str("")
-	err := t.q.QueryRowContext(t, t.sql.head, none, none).Scan(&version, &now, &t.shard, &t.letters, &t.size)
+	err := t.q.QueryRowContext(t, t.sql.counter.head, none, none).Scan(&version, &now, &t.shard, &t.letters, &t.size)
 	if err != nil {
 		return missingTable(err)
 	}
@@ -245,7 +246,7 @@ func (s *Store) Check(ctx context.Context) error {
 
 // version returns that of the tables, or an error if there are none.
 func (s *Store) version(ctx context.Context) (version int, err error) {
-	err = s.db.QueryRowContext(ctx, s.sql.version).Scan(&version)
+	err = s.db.QueryRowContext(ctx, s.sql.schema.read).Scan(&version)
 	return version, err
 }
 
@@ -255,7 +256,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err := s.dialect.kit.Check(ctx, sqlkit.DB{DB: s.db}); err != nil {
 		return err
 	}
-	if _, err := s.db.ExecContext(ctx, s.sql.schemaTable); err != nil {
+	if _, err := s.db.ExecContext(ctx, s.sql.schema.table); err != nil {
 		return err
 	}
 	t, err := s.db.BeginTx(ctx, nil)
@@ -263,11 +264,11 @@ func (s *Store) migrate(ctx context.Context) error {
 		return err
 	}
 	defer t.Rollback() // does nothing after a commit
-	if _, err := t.ExecContext(ctx, s.sql.beginVersion); err != nil {
+	if _, err := t.ExecContext(ctx, s.sql.schema.begin); err != nil {
 		return err
 	}
 	var version int
-	if err := t.QueryRowContext(ctx, s.sql.version).Scan(&version); err != nil {
+	if err := t.QueryRowContext(ctx, s.sql.schema.read).Scan(&version); err != nil {
 		return err
 	}
 	if version > len(versions) {
@@ -280,7 +281,7 @@ func (s *Store) migrate(ctx context.Context) error {
 			}
 		}
 	}
-	if _, err := t.ExecContext(ctx, s.sql.setVersion, len(versions)); err != nil {
+	if _, err := t.ExecContext(ctx, s.sql.schema.set, len(versions)); err != nil {
 		return err
 	}
 	return t.Commit()

@@ -2,7 +2,6 @@ package fixes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -10,8 +9,6 @@ import (
 
 	"github.com/gabion-go/gabion"
 )
-
-func fetch(ctx context.Context) error { return errors.ErrUnsupported }
 
 type store interface {
 	Save(ctx context.Context) error
@@ -39,33 +36,13 @@ func comesBack(s store) error {
 	return err
 }
 
-func request(ctx context.Context, c *http.Client) error {
-	req, err := http.NewRequest("GET", "https://a.example", nil) // want `G106`
-	if err != nil {
-		return err
-	}
-	resp, err := c.Do(req)
-	if err == context.Canceled { // want `G114`
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return resp.Write(nil)
-}
-
 func wraps(ctx context.Context, d *gabion.Dependency, s store) error {
 	return d.Run(ctx, func(attempt context.Context) error {
 		if err := s.Save(ctx); err != nil { // want `G115`
-			return fmt.Errorf("saving: %v", err) // want `G113`
+			return fmt.Errorf("saving: %w", err)
 		}
 		return nil
 	})
-}
-
-func cancels(parent context.Context) error {
-	ctx, _ := context.WithTimeout(parent, time.Second) // want `G117`
-	return fetch(ctx)
 }
 
 func serves(h http.Handler) error {

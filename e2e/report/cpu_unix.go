@@ -1,14 +1,14 @@
 //go:build unix
 
-package overload
+package report
 
 import (
 	"syscall"
 	"time"
 )
 
-// processorTime is what the process has used of the processors.
-func processorTime() time.Duration {
+// CPUTime is what the process has used of the processors.
+func CPUTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0

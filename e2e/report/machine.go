@@ -1,13 +1,14 @@
-package overload
+package report
 
 import (
 	"bufio"
 	"os"
+	"os/exec"
 	"strings"
 )
 
-// load is the machine's when a run begins, or empty.
-func load() string {
+// LoadAverage is the machine's load average now, over one, five and fifteen minutes, or empty if it is not known.
+func LoadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return ""
@@ -29,4 +30,12 @@ func Processor() string {
 		}
 	}
 	return "unknown processor"
+}
+
+// Alone makes a command that sees this module's go.mod and no workspace, whose other modules could
+// ask for other versions.
+func Alone(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...) // #nosec G204 -- the callers name it
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	return cmd
 }
