@@ -45,8 +45,8 @@ gabion: ## Build bin/gabion
 		awk '/^[[:alnum:]_.\/~-]+$$/ { if (++n % 20 == 0) { print "  " n " packages built"; fflush() } next } { print; fflush() }'
 
 .PHONY: demo-table
-demo-table: gabion ## Run the demo and write its table into README.md
-	@exec ./bin/gabion demo --into README.md
+demo-table: gabion ## Run the demo and write its table and its picture for README.md
+	@exec ./bin/gabion demo --into README.md --picture docs/demo.svg
 
 # Of go vet, make check does all.
 .PHONY: quick

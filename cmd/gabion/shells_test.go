@@ -74,7 +74,7 @@ var completed = map[string][]string{
 	"config print --d":     {"--dependency"},
 	"config print -f x --": {"--dependency", "--help", "--reveal"},
 	"lab run --rep":        {"--replications", "--report"},
-	"demo --se":            {"--seconds", "--seed"},
+	"demo --p":             {"--page", "--picture", "--plan", "--print-plan"},
 	"completion z":         {"zsh"},
 	"help la":              {"lab"},
 	"help lab tour":        {"tournament"},

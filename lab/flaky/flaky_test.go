@@ -1,6 +1,7 @@
 package flaky
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -93,6 +94,8 @@ func TestWhatEachFaultIsOnASocket(t *testing.T) {
 		{"500 is a failure of the work", "faults: [{kind: errors, status: 500, " + now + "}]", "500", 0},
 		{"an error after the work", "faults: [{kind: errors, status: 503, after_work: true, " + now + "}]", "503", 1},
 		{"a reset comes before the work", "faults: [{kind: reset, " + now + "}]", "reset", 0},
+		{"an error that costs the work does none", "faults: [{kind: errors, costs_work: true, " + now + "}]", "503", 0},
+		{"a reset that costs the work does none", "faults: [{kind: reset, costs_work: true, " + now + "}]", "reset", 0},
 		{"a lost answer comes after it", "faults: [{kind: lost_answers, " + now + "}]", "reset", 1},
 		{"an answer that breaks off has its header", "faults: [{kind: cut_body, " + now + "}]", "200, then unexpected EOF", 1},
 		{"a slow body comes", "faults: [{kind: slow_body, add: 1ms, " + now + "}]", "200", 1},
@@ -334,5 +337,58 @@ func TestLoad(t *testing.T) {
 	}
 	if _, err := p.Of("bd"); err == nil || !strings.Contains(err.Error(), "db") {
 		t.Errorf("a service that is not there: %v", err)
+	}
+}
+
+// To fail costs a worker the time of the work: the second request waits for it.
+func TestAFailureCanCostTheWork(t *testing.T) {
+	for _, kind := range []string{"errors", "reset"} {
+		s, by, url := running(t, "service: {workers: 1, queue: 1, time: 1h}\nfaults: [{kind: "+kind+", costs_work: true, at: 0s, for: 2h}]", Options{})
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() { post(by, url, "") })
+		}
+		for n := s.Counts(); n.Working+n.Queued < 2; n = s.Counts() {
+			<-time.After(time.Millisecond) // until both are there
+		}
+		if n := s.Counts(); n.Working != 1 || n.Queued != 1 {
+			t.Errorf("%s: %+v", kind, n)
+		}
+		_ = s.Close()
+		both.Wait()
+	}
+}
+
+// The work of a caller who has left is done: by the handler, too.
+func TestTheHandlerWorksOnForACallerWhoHasLeft(t *testing.T) {
+	worked := make(chan error, 1)
+	s, by, url := running(t, "service: {workers: 1, time: 200ms}", Options{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		worked <- r.Context().Err()
+	})})
+	ctx, leave := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan error, 1)
+	go func() {
+		resp, err := by.Do(req)
+		if err == nil {
+			resp.Body.Close()
+		}
+		gone <- err
+	}()
+	for s.Counts().Working == 0 {
+		<-time.After(time.Millisecond) // until it is there
+	}
+	leave()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if err := <-worked; err != nil {
+		t.Errorf("the handler's context: %v", err)
+	}
+	if n := s.Counts(); n.Executions != 1 || n.Gone != 1 || len(n.Answers) != 0 {
+		t.Errorf("%+v", n)
 	}
 }

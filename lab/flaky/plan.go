@@ -3,6 +3,7 @@ package flaky
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -101,6 +102,16 @@ func (p *Plan) Services() []string { return p.file.Services() }
 
 // Duration is how long the plan goes on. Afterwards nothing is wrong.
 func (p *Plan) Duration() time.Duration { return p.file.Duration() }
+
+// Capacity is how many requests per second the service can serve when nothing is wrong and
+// all of its workers are busy; infinite when nothing bounds them.
+func (p *Plan) Capacity() float64 {
+	c, err := p.file.Capacity(p.service)
+	if err != nil {
+		return math.Inf(1) // it can't be played either: see New
+	}
+	return c
+}
 
 // A Fault is one time at which something goes wrong.
 type Fault struct {

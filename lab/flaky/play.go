@@ -2,6 +2,7 @@ package flaky
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -51,7 +52,7 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request, reply sim.Reply) {
 // work lets the handler answer.
 func (s *Server) work(w *answer, r *http.Request, reply sim.Reply) {
 	if s.handler != nil {
-		s.handler.ServeHTTP(w, r)
+		s.handler.ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context())))
 		return
 	}
 	w.header.Set("Content-Type", "application/json")

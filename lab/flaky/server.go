@@ -23,7 +23,8 @@ type Options struct {
 
 	// Handler answers requests whose work was done, in place of a few bytes of JSON. What
 	// it answers is lost or changed as the plan says. Its requests have their bodies, of at
-	// most 10 MiB. It runs when the time of the work is over, so it should be quick.
+	// most 10 MiB. It runs when the time of the work is over, so it should be quick. It also
+	// runs when the caller has left by then, and its requests' contexts do not end with that.
 	Handler http.Handler
 }
 
@@ -55,6 +56,7 @@ type Server struct {
 type asked struct {
 	*sim.Asked
 	reply chan sim.Reply // one fits in
+	gone  bool           // its caller has left
 }
 
 // New returns a server. The error is that the plan can't be played: a service below has no
@@ -162,10 +164,23 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case reply := <-a.reply:
 		s.play(w, r, reply)
 	case <-r.Context().Done():
-		s.leave(a)
+		if s.leave(a) {
+			s.finish(a, r)
+		}
 	case <-s.quit:
 		s.leave(a)
 		reset(w)
+	}
+}
+
+// finish lets the handler do the work for a caller who has left.
+func (s *Server) finish(a *asked, r *http.Request) {
+	select {
+	case reply := <-a.reply:
+		if reply.Worked {
+			s.work(&answer{header: http.Header{}}, r, reply)
+		}
+	case <-s.quit:
 	}
 }
 
@@ -192,23 +207,31 @@ func (s *Server) ask(r *http.Request, key string) *asked {
 			delete(s.open, a)
 			a.reply <- reply
 		}
-		s.replied(of, &reply)
+		if !a.gone {
+			s.replied(of, &reply)
+		}
 	})
 	s.schedule()
 	return a
 }
 
-// leave is a caller who waits no longer.
-func (s *Server) leave(a *asked) {
+// leave is a caller who waits no longer. It reports whether the handler is to do the work
+// nevertheless, when the reply comes.
+func (s *Server) leave(a *asked) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, waits := s.open[a]; !waits {
-		return // it was answered meanwhile, or the server began anew
+		return s.handler != nil // it was answered in the same moment, or the server began anew
+	}
+	s.gone++
+	a.gone = true
+	told := s.live.Gone(s.now(), a.Asked)
+	s.schedule()
+	if told && s.handler != nil {
+		return true
 	}
 	delete(s.open, a)
-	s.gone++
-	s.live.Gone(s.now(), a.Asked)
-	s.schedule()
+	return false
 }
 
 // nameOf is the name of a call in the draws.

@@ -162,3 +162,14 @@ func cost(x *sim.Fault, mean time.Duration) float64 {
 	}
 	return 0
 }
+
+// Capacity is how many requests per second a service can serve when nothing is wrong and all
+// of its workers are busy; infinite when nothing bounds them.
+func (f *File) Capacity(service int) (float64, error) {
+	w, err := f.world(&Policies{}, asItIs)
+	if err != nil {
+		return 0, err
+	}
+	w.means = f.means()
+	return w.full(service), nil
+}

@@ -14,10 +14,10 @@ import (
 var keysOf = [...]string{
 	"service! replicas share ramp every until",
 	"service! replicas share ramp every until",
-	"service! replicas share ramp every until",
+	"service! replicas share ramp every until costs_work",
 	"service! replicas ramp every until factor!",
 	"service! replicas share ramp every until factor add",
-	"service! replicas share ramp every until status retry_after after_work",
+	"service! replicas share ramp every until status retry_after after_work costs_work",
 	"service! replicas share ramp every until",
 	"service! every until limit!",
 	"service! replicas ramp every until",
@@ -97,7 +97,7 @@ func (it item) fits(of sim.Kind) {
 		}
 	}
 	allowed = append(allowed, "for")
-	for _, key := range []string{"ramp", "every", "until", "service", "clients", "replicas", "share", "factor", "add", "status", "retry_after", "after_work", "limit", "policy"} {
+	for _, key := range []string{"ramp", "every", "until", "service", "clients", "replicas", "share", "factor", "add", "status", "retry_after", "after_work", "costs_work", "limit", "policy"} {
 		if !slices.Contains(allowed, key) {
 			it.never("for "+kind, key)
 		}
@@ -120,6 +120,8 @@ func (r *reader) sizes(it item, f *namedFault) {
 		it.fail("status", fmt.Sprintf("status %d is not known", f.Status), "write 429, 500, 503 or 529")
 	case f.Status == 500 && f.RetryAfter > 0:
 		it.fail("retry_after", "a 500 names no time to come again", "write status: 503, or remove it")
+	case f.CostsWork && f.kind == sim.Errors && (f.AfterWork || f.Status == 500):
+		it.fail("costs_work", "such an error costs the work anyway", "remove it")
 	case f.kind == sim.BrownOut && f.Factor >= 1:
 		it.fail("factor", "a brown-out leaves less than all", "write one below 1, such as 0.5")
 	case f.kind == sim.Slow && !it.has("factor") && !it.has("add"):

@@ -59,7 +59,7 @@ func (l *lowering) fault(f *namedFault) sim.Fault {
 	made := sim.Fault{
 		Kind: f.kind, Service: max(f.service, 0), Fleet: max(f.fleet, 0), At: time.Duration(f.At), For: l.by.length(&f.fault), Ramp: time.Duration(f.Ramp),
 		Period: time.Duration(f.Every), Until: time.Duration(f.Until), Replicas: int(f.Replicas), Share: float64(f.Share), Factor: float64(f.Factor),
-		Add: time.Duration(f.Add), Status: f.status(), After: time.Duration(f.RetryAfter), Late: f.AfterWork, Limit: f.Limit.lower(),
+		Add: time.Duration(f.Add), Status: f.status(), After: time.Duration(f.RetryAfter), Late: f.AfterWork, Costs: f.CostsWork, Limit: f.Limit.lower(),
 	}
 	l.by.harden(&made)
 	if made.Period > 0 && made.Until == 0 {

@@ -62,13 +62,13 @@ func (f *namedFault) text(of string) string {
 	case sim.BlackHole:
 		return part + of + " never answers" + some
 	case sim.Reset:
-		return part + of + " breaks connections" + some
+		return part + of + " breaks connections" + f.costing() + some
 	case sim.BrownOut:
 		return fmt.Sprintf("%s has %.6g%% of its capacity%s", of, 100*float64(f.Factor), some)
 	case sim.Slow:
 		return part + of + " is slow" + f.slowness() + some
 	case sim.Errors:
-		return fmt.Sprintf("%s%s answers %d%s", part, of, f.status(), some)
+		return fmt.Sprintf("%s%s answers %d%s%s", part, of, f.status(), f.costing(), some)
 	case sim.LostAnswers:
 		return part + "answers of " + of + " are lost" + some
 	case sim.RateLimit:
@@ -95,4 +95,12 @@ func (f *namedFault) slowness() (text string) {
 		text += ", by " + policy.FormatDuration(time.Duration(f.Add))
 	}
 	return text
+}
+
+// costing says that a failure is not free.
+func (f *namedFault) costing() string {
+	if f.CostsWork {
+		return " at the cost of the work"
+	}
+	return ""
 }

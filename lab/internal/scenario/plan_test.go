@@ -107,6 +107,8 @@ func TestMistakesInPlans(t *testing.T) {
 		{"calls", "version: 1\nservice: {calls: [{to: db}]}\n", "db"},
 		{"a deadline", "version: 1\nservice: {stops_retries: true}\n", "stops_retries means nothing"},
 		{"a plan in a plan", "version: 1\nservice: {plan: x.yaml}\n", "plan means nothing in a plan"},
+		{"a cost that an error has anyway", "version: 1\nservice: {time: 1s}\nfaults: [{kind: errors, at: 0s, for: 1s, status: 500, costs_work: true}]\n", "such an error costs the work anyway"},
+		{"a cost of what is not begun", "version: 1\nservice: {time: 1s}\nfaults: [{kind: down, at: 0s, for: 1s, costs_work: true}]\n", "costs_work means nothing for down"},
 		{"faults of clients", "version: 1\nfaults: [{kind: reload, clients: shop, at: 1s, policy: x}]\n", "reload is of clients"},
 		{"no version", "service: {workers: 1}\n", "version is missing"},
 		{"what comes again for ever", "version: 1\nfaults: [{kind: down, at: 0s, for: 1s, every: 3s}]\n", "nothing says how long it comes again"},

@@ -202,6 +202,10 @@ type fault struct {
 	// AfterWork makes errors come when the work was done.
 	AfterWork bool
 
+	// CostsWork makes errors and resets take a worker for as long as the work, though none is
+	// done: to fail costs the service as much as to succeed.
+	CostsWork bool
+
 	// Limit is the rate limit of a rate_limit.
 	Limit limit
 

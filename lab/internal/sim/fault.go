@@ -122,11 +122,11 @@ func (s *sim) troubles(v *service, a *attempt) (ans answer, after time.Duration,
 				return answered, 0, true
 			}
 		case Reset:
-			if s.strikes(f, a) {
+			if !f.Costs && s.strikes(f, a) {
 				return broken, 0, false
 			}
 		case Errors:
-			if !f.Late && f.Status != 500 && s.strikes(f, a) {
+			if !f.Late && !f.Costs && f.Status != 500 && s.strikes(f, a) {
 				return f.refusal(), f.After, false
 			}
 		case RateLimit:
@@ -193,8 +193,12 @@ func (s *sim) fails(v *service, a *attempt) (f failure) {
 		at := &v.active[i]
 		switch at.Kind {
 		case Errors:
-			if (at.Late || at.Status == 500) && s.strikes(at, a) {
+			if (at.Late || at.Costs || at.Status == 500) && s.strikes(at, a) {
 				f.answer, f.after, f.late = at.kind(), at.After, at.Late
+			}
+		case Reset:
+			if at.Costs && s.strikes(at, a) {
+				f.answer = broken
 			}
 		case LostAnswers:
 			f.lost = f.lost || s.strikes(at, a)

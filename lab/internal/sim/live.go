@@ -173,17 +173,20 @@ func (l *Live) remember(c *call) {
 	}
 }
 
-// Gone is a caller who waits no longer. The service does not see it, but for an Admission, and its
-// reply is dropped.
-func (l *Live) Gone(now time.Duration, t *Asked) {
+// Gone is a caller who waits no longer. The service does not see it, but for an Admission. It
+// reports whether a reply is still told when the service is done with the request.
+func (l *Live) Gone(now time.Duration, t *Asked) (told bool) {
 	l.Advance(now)
 	if l.asks[t.slot] != t {
-		return // it has its reply
+		return false // it has its reply
 	}
-	delete(l.asks, t.slot)
 	a := l.sim.attempts.at(t.slot)
 	a.out = false
+	if told = a.there; !told {
+		delete(l.asks, t.slot)
+	}
 	l.sim.release(a)
+	return told
 }
 
 // deliver hands a reply to who asked.

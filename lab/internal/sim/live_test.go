@@ -166,14 +166,20 @@ func TestALiveServiceLetsGoOfWhoHasGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	var asked []*Asked
+	told, want := 0, 0
 	for i := range 1000 {
-		asked = append(asked, l.Ask(time.Duration(i), Request{}, func(Reply) { t.Error("a caller who has gone got a reply") }))
+		asked = append(asked, l.Ask(time.Duration(i), Request{}, func(Reply) { told++ }))
 	}
 	for _, a := range asked {
-		l.Gone(time.Microsecond, a)
+		if l.Gone(time.Microsecond, a) {
+			want++
+		}
 		l.Gone(time.Microsecond, a)
 	}
 	l.Advance(time.Hour)
+	if told != want || told == 0 || told == 1000 { // a black hole tells nothing
+		t.Errorf("%d replies for callers who have gone, want %d", told, want)
+	}
 	left := 0
 	l.sim.attempts.each(func(*attempt) { left++ })
 	l.sim.calls.each(func(*call) { left++ })

@@ -175,6 +175,7 @@ type Fault struct {
 	Status   int           // Errors: one of Statuses: 500 is a failure of the work, 503 and 529 a refusal before it, 429 throttling
 	After    time.Duration // Errors: its Retry-After
 	Late     bool          // Errors: the work was done and only then failed
+	Costs    bool          // Errors and Reset: a worker spends the time of the work on it, though nothing is done
 	Limit    Limit
 	Rules    *machine.Rules
 }

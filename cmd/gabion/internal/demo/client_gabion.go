@@ -12,12 +12,16 @@ import (
 
 const gabionName = "gabion"
 
+// newPayments is gabion's dependency.
+func newPayments(s Settings) *gabion.Dependency {
+	return gabion.New(gabionName, s.Policy, gabion.WithSeed(s.Seed))
+}
+
 // newGabion is net/http with gabion under it: one dependency, by default with the
 // policy that it has when nothing is written, and the order's own name as the
 // idempotency key, which makes a POST safe to repeat.
-func newGabion(url string, p policy.Policy, seed uint64) (client, *gabion.Dependency) {
+func newGabion(url string, payments *gabion.Dependency) client {
 	base := newTransport()
-	payments := gabion.New(gabionName, p, gabion.WithSeed(seed))
 	transport := &gabionhttp.Transport{Dependency: payments, Base: base}
 	web := &http.Client{Transport: transport}
 	charge := func(ctx context.Context, o Order) result {
@@ -32,7 +36,7 @@ func newGabion(url string, p policy.Policy, seed uint64) (client, *gabion.Depend
 	return client{
 		name: gabionName, keyed: true, setup: "defaults", charge: charge, close: base.CloseIdleConnections, hidden: transport.Hidden,
 		says: "http.Client{Transport: &gabionhttp.Transport{Dependency: payments}}, the order as Idempotency-Key, and the policy named below",
-	}, payments
+	}
 }
 
 // gabionVerdict reads what gabion says beside the answer: why the call ended, and

@@ -10,51 +10,39 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gabion-go/gabion"
-	"github.com/gabion-go/gabion/gabiontest"
 	"github.com/gabion-go/gabion/internal/testservers"
-	"github.com/gabion-go/gabion/policy"
 )
 
 // gabionsAlone is gabion's client with the default policy.
 func gabionsAlone(url string) client {
-	c, _ := newGabion(url, policy.Policy{}, 1)
-	return c
+	return newGabion(url, newPayments(Settings{Seed: 1}))
 }
 
 func TestClientsAgainstOneFault(t *testing.T) {
-	seen := new(gabiontest.Recorder)
-	unseen := func(build func(string, gabion.Observer) client) func(string) client {
-		return func(url string) client { return build(url, nil) }
-	}
-	watched := func(build func(string, gabion.Observer) client) func(string) client {
-		return func(url string) client { return build(url, seen) }
-	}
-	gabions := func(url string) client { return gabionsAlone(url) }
 	for _, c := range []struct {
 		fact     string
 		build    func(string) client
-		phase    Phase
+		plan     string
 		ok       bool
 		reason   string
 		attempts int
 		charged  int
 		patient  bool
 	}{
-		{"loop: one attempt when all is well", watched(newHand), Phase{}, true, "", 1, 1, false},
-		{"loop: five attempts at a 503", unseen(newHand), Phase{Kind: Unavailable, Share: 1}, false, "503", 5, 0, false},
-		{"loop: a lost answer is charged five times", watched(newHand), Phase{Kind: Lost, Share: 1}, false, "reset", 5, 5, false},
-		{"loop: a 429 is an answer like any other", unseen(newHand), Phase{Kind: RateLimited, Rate: 0.5}, false, "429", 1, 0, false},
-		{"keyed loop: a lost answer is charged once", unseen(newKeyedHand), Phase{Kind: Lost, Share: 1}, false, "reset", 0, 1, false},
-		{"library: a lost answer is charged once", watched(newLibrary), Phase{Kind: Lost, Share: 1}, false, "", 0, 1, true},
-		{"library: one attempt when all is well", unseen(newLibrary), Phase{}, true, "", 1, 1, false},
-		{"gabion: one attempt when all is well", gabions, Phase{}, true, "", 1, 1, false},
-		{"gabion: a lost answer is charged once", gabions, Phase{Kind: Lost, Share: 1}, false, "", 0, 1, false},
+		{"loop: one attempt when all is well", newHand, healthy, true, "", 1, 1, false},
+		{"loop: five attempts at a 503", newHand, always("errors"), false, "503", 5, 0, false},
+		{"loop: a lost answer is charged five times", newHand, always("lost_answers"), false, "reset", 5, 5, false},
+		{"loop: a 429 is an answer like any other", newHand, always("errors, status: 429"), false, "429", 1, 0, false},
+		{"keyed loop: a lost answer is charged once", newKeyedHand, always("lost_answers"), false, "reset", 0, 1, false},
+		{"library: a lost answer is charged once", newLibrary, always("lost_answers"), false, "", 0, 1, true},
+		{"library: one attempt when all is well", newLibrary, healthy, true, "", 1, 1, false},
+		{"gabion: one attempt when all is well", gabionsAlone, healthy, true, "", 1, 1, false},
+		{"gabion: a lost answer is charged once", gabionsAlone, always("lost_answers"), false, "", 0, 1, false},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			t.Parallel()
 			for try := 1; ; try++ {
-				p := providerWith(t, c.phase)
+				p := providerWith(t, c.plan)
 				cl := c.build(p.url())
 				begun := time.Now()
 				ctx, stop := context.WithCancel(t.Context())
@@ -88,7 +76,7 @@ func stopAfter(p *provider, requests int, stop func()) {
 }
 
 func TestGabionAdmitsThatALostChargeMayHaveHappened(t *testing.T) {
-	p := providerWith(t, Phase{Kind: Lost, Share: 1})
+	p := providerWith(t, always("lost_answers"))
 	cl := gabionsAlone(p.url())
 	defer cl.close()
 	if got := cl.charge(context.Background(), Order{Number: 1}); got.ok || got.denies || got.reason == "" {

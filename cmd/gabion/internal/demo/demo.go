@@ -10,13 +10,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
+	"github.com/gabion-go/gabion/lab/flaky"
 )
 
 // The ways in which a command ends.
@@ -28,29 +29,27 @@ const (
 	exitInterrupted = 130
 )
 
-const (
-	minSeconds     = 5
-	maxSeconds     = 600
-	defaultSeconds = 40
-)
-
-const usage = `usage: gabion demo [--seconds N] [--seed N] [--config FILE] [--plan PLAN]
-                   [--json] [--ledgers DIR] [--into FILE] [--page ADDRESS]
+const usage = `usage: gabion demo [--seed N] [--config FILE] [--plan PLAN] [--print-plan]
+                   [--json] [--ledgers DIR] [--into FILE] [--picture FILE]
+                   [--page ADDRESS]
 
 Starts a payment provider for each of four clients, breaks it by plan, drives
 the same calls through all of them and compares. It talks to itself on loopback
 only.
 
-  --seconds N     how long the run takes, %d to %d (default %d)
   --seed N        which calls arrive when, and which of them fail (default 1)
   --config FILE   try your own policy: "payments" in FILE, or its only one
-  --plan PLAN     break the providers as this plan of gabion flaky says, which
-                  also says how long; a scenario or its name is one, too. The
-                  providers honour keys, and break connections for down
+  --plan PLAN     what the providers are and what goes wrong, for how long:
+                    outage         usual head-room, failing costs (the default)
+                    free-failures  failing is free, and capacity is plenty
+                  or a plan of gabion flaky, a scenario, or a scenario's name.
+                  The providers honour keys, and break connections for down
+  --print-plan    print one of the demo's own plans, to be changed, and exit
   --json          print one JSON object on stdout, and nothing else
   --ledgers DIR   keep the ledgers of the providers in DIR
   --into FILE     also write the table into FILE, between the lines
                   <!-- demo --> and <!-- /demo -->
+  --picture FILE  also write the run as an animated SVG
   --page ADDRESS  serve a live page of the clients there: a host and port, or
                   "off" (default 127.0.0.1:0, a free port; off with --json). The
                   outage is repeated while the page has viewers
@@ -64,8 +63,10 @@ type request struct {
 	settings Settings
 	config   string
 	plan     string
+	print    bool
 	json     bool
 	into     string
+	picture  string
 	page     string
 }
 
@@ -77,23 +78,29 @@ func Command() *cobra.Command {
 }
 
 func (req *request) command(run func(c *cobra.Command, words []string) int) *cobra.Command {
-	c := cli.Command("demo", "one outage, four clients: see what gabion does", fmt.Sprintf(usage, minSeconds, maxSeconds, defaultSeconds), run)
+	c := cli.Command("demo", "one outage, four clients: see what gabion does", usage, run)
 	flags := c.Flags()
-	flags.IntVar(&req.settings.Seconds, "seconds", defaultSeconds, "")
 	flags.Uint64Var(&req.settings.Seed, "seed", 1, "")
 	flags.StringVar(&req.config, "config", "", "")
-	flags.StringVar(&req.plan, "plan", "", "")
+	flags.StringVar(&req.plan, "plan", defaultPlan, "")
+	flags.BoolVar(&req.print, "print-plan", false, "")
 	flags.BoolVar(&req.json, "json", false, "")
 	flags.StringVar(&req.settings.Ledgers, "ledgers", "", "")
 	flags.StringVar(&req.into, "into", "", "")
+	flags.StringVar(&req.picture, "picture", "", "")
 	flags.StringVar(&req.page, "page", "", "")
 	return c
 }
 
 func (req *request) main(c *cobra.Command, words []string) int {
 	ctx, stdout, stderr := c.Context(), c.OutOrStdout(), c.ErrOrStderr()
-	if err := req.check(words, c.Flags().Changed("seconds")); err != nil {
+	if err := req.check(words); err != nil {
 		return cli.Wrongly(c, err.Error())
+	}
+	if req.print {
+		text, _ := ownPlan(req.plan) // it was checked
+		_, _ = stdout.Write(text)
+		return exitOK
 	}
 	rules, code, err := loadRules(req.config)
 	if err != nil {
@@ -105,11 +112,8 @@ func (req *request) main(c *cobra.Command, words []string) int {
 		fmt.Fprintf(stderr, "gabion demo: %v\n", err)
 		return code
 	}
-	if req.settings.Outage != nil {
-		plan, _ := planOf(req.settings.Outage) // it could be made
-		req.settings.Seconds = int(plan.Total / time.Second)
-	}
-	if req.settings.live, err = goLive(req.page); err != nil {
+	req.settings.payments = newPayments(req.settings)
+	if req.settings.live, err = goLive(req.page, req.settings.payments); err != nil {
 		return failed(stderr, err)
 	}
 	defer func() { _ = req.settings.live.close() }()
@@ -120,15 +124,12 @@ func (req *request) main(c *cobra.Command, words []string) int {
 }
 
 // check refuses everything it does not know.
-func (req *request) check(words []string, hasSeconds bool) error {
+func (req *request) check(words []string) error {
 	if len(words) > 0 {
 		return fmt.Errorf("%q is not a flag; nothing else is expected", words[0])
 	}
-	if s := req.settings.Seconds; s < minSeconds || s > maxSeconds {
-		return fmt.Errorf("--seconds %d is out of range: %d to %d", s, minSeconds, maxSeconds)
-	}
-	if req.plan != "" && (hasSeconds || req.into != "") {
-		return fmt.Errorf("--plan %s says how long it takes, and its table is not the demo's: leave --seconds and --into out", req.plan)
+	if _, own := ownPlan(req.plan); req.print && !own {
+		return fmt.Errorf("--print-plan prints %s or free-failures; %s is not the demo's own", defaultPlan, req.plan)
 	}
 	switch {
 	case req.page == "" && req.json:
@@ -168,16 +169,30 @@ func (req request) asTable(ctx context.Context, rules rules, stdout, stderr io.W
 		return failed(stderr, err)
 	}
 	report.printTable(stdout, scr.paint)
-	if req.into != "" && !report.Interrupted {
-		if err := report.writeInto(req.into); err != nil {
-			return failed(stderr, err)
-		}
+	if err := req.keep(report); err != nil {
+		return failed(stderr, err)
 	}
 	printNext(stdout, req, report, scr.paint)
 	if err := req.encore(ctx, stdout, scr); err != nil {
 		return failed(stderr, err)
 	}
 	return report.exit()
+}
+
+// keep writes what is to be shown to others.
+func (req request) keep(r *Report) error {
+	if r.Interrupted {
+		return nil
+	}
+	if req.into != "" {
+		if err := r.writeInto(req.into); err != nil {
+			return err
+		}
+	}
+	if req.picture != "" {
+		return r.writePicture(req.picture)
+	}
+	return nil
 }
 
 // encore repeats the outage while the page has viewers.
@@ -208,18 +223,20 @@ func (r *Report) exit() int {
 func (st *stage) introduce(w io.Writer, rules rules, p paint) {
 	fmt.Fprintln(w, "\n  "+p.bold("gabion demo: one outage, four clients"))
 	fmt.Fprintln(w)
-	provider := fmt.Sprintf("A provider works on %d charges of %d ms at once, %d/s, and queues up to %d more.", slots, service.Milliseconds(), capacity, waiting)
-	if o := st.settings.Outage; o != nil {
-		provider = fmt.Sprintf("A provider is what %s says of %s.", o.Name(), o.Service())
-	}
 	for _, line := range wrap(fmt.Sprintf("Each client charges cards at a payment provider of its own, a real HTTP server on this machine: "+
-		"the same %s orders at the same moments, %d a second. A call succeeds when it is done within %.0f s. "+
-		"%s", thousands(len(st.orders)), load, inTime.Seconds(), provider), minWidth-4) {
+		"the same %s orders at the same moments, %d a second. A call is answered in time when it succeeds within %.0f s. "+
+		"%s", thousands(len(st.orders)), load, inTime.Seconds(), room(st.settings.Outage)), minWidth-4) {
 		fmt.Fprintln(w, "  "+line)
 	}
-	fmt.Fprintln(w, "\n  "+p.bold("The plan")+p.dim(fmt.Sprintf("  (%d s in all, seed %d)", st.settings.Seconds, st.settings.Seed)))
+	fmt.Fprintln(w, "\n  "+p.bold("The plan")+p.dim(fmt.Sprintf("  (%s, %.0f s in all, seed %d)", st.settings.Outage.Name(), st.plan.Total.Seconds(), st.settings.Seed)))
 	for _, phase := range st.plan.Phases {
-		fmt.Fprintf(w, "  %6.1f s  %s%s\n", phase.Start.Seconds(), left(phase.Name, 15), p.dim(phase.says()))
+		for i, line := range wrap(phase.says, minWidth-29) {
+			head := strings.Repeat(" ", 25)
+			if i == 0 {
+				head = fmt.Sprintf("  %6.1f s  %s", phase.Start.Seconds(), left(phase.Name, 15))
+			}
+			fmt.Fprintln(w, head+p.dim(line))
+		}
 	}
 	fmt.Fprintln(w, "\n  "+p.bold("The clients"))
 	for _, sd := range st.sides {
@@ -238,6 +255,15 @@ func (st *stage) introduce(w io.Writer, rules rules, p paint) {
 	fmt.Fprintln(w)
 }
 
+// room says how much a provider can do, and how much of that the calls need.
+func room(o *flaky.Plan) string {
+	c := o.Capacity()
+	if math.IsInf(c, 1) {
+		return "A provider works on any number of charges at once."
+	}
+	return fmt.Sprintf("A provider can do %.0f charges a second, so the load is %.0f %% of its capacity.", c, 100*load/c)
+}
+
 // printNext says what to try next.
 func printNext(w io.Writer, req request, r *Report, p paint) {
 	if r.Interrupted {
@@ -248,10 +274,12 @@ func printNext(w io.Writer, req request, r *Report, p paint) {
 	for _, next := range []struct{ command, says string }{
 		{fmt.Sprintf("%s demo --seed %d", me, req.settings.Seed+1), "other calls fail"},
 		{me + " demo --json", "the figures, for programs"},
-		{me + " demo -h", "your own policy, and how long"},
+		{me + " demo --plan free-failures", "failing costs nothing"},
+		{me + " demo --print-plan > my.yaml", "a plan to change"},
+		{me + " demo -h", "your own policy"},
 		{me + " help", "what else there is"},
 	} {
-		fmt.Fprintf(w, "    %s %s\n", left(next.command, 38), p.dim(next.says))
+		fmt.Fprintf(w, "    %s %s\n", left(next.command, 48), p.dim(next.says))
 	}
 	if req.settings.Ledgers != "" {
 		fmt.Fprintf(w, "\n  The ledgers are in %s.\n", req.settings.Ledgers)

@@ -17,8 +17,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
+	"github.com/gabion-go/gabion/lab/flaky"
 	"github.com/gabion-go/gabion/policy"
 )
+
+// shortOutage is over in a few seconds.
+func shortOutage(t *testing.T) *flaky.Plan {
+	t.Helper()
+	p, _, err := loadOutage("testdata/short.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
 
 // One short run, looked at from all sides. Nothing here depends on how fast the
 // machine is: one that is too busy starts fewer calls, and the report says so.
@@ -26,7 +37,7 @@ func TestRunAsJSON(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	var stdout, stderr bytes.Buffer
-	code := cli.Run(t.Context(), Command(), []string{"--seconds", "5", "--seed", "3", "--json", "--ledgers", dir}, &stdout, &stderr)
+	code := cli.Run(t.Context(), Command(), []string{"--plan", "testdata/short.yaml", "--seed", "3", "--json", "--ledgers", dir}, &stdout, &stderr)
 	if code != exitOK || stderr.Len() > 0 {
 		t.Fatalf("exit code %d, stderr: %s", code, &stderr)
 	}
@@ -38,10 +49,11 @@ func TestRunAsJSON(t *testing.T) {
 	if in.More() {
 		t.Error("more than one object on stdout")
 	}
-	if r.Seed != 3 || r.Seconds != 5 || r.Interrupted || len(r.Clients) != 4 || len(r.Phases) != len(stages) {
+	if r.Seed != 3 || r.Seconds != 7 || r.Interrupted || len(r.Clients) != 4 || len(r.Phases) != 4 {
 		t.Fatalf("got %+v", r)
 	}
-	calls := len(Orders(3, NewPlan(5*time.Second).Busy()))
+	plan, _ := planOf(shortOutage(t))
+	calls := len(Orders(3, plan.Busy()))
 	busy := r.LateP99 > lateEnough || r.Left > 0
 	for i, name := range []string{"loop", "keyed loop", "library", "gabion"} {
 		c := r.Clients[i]
@@ -103,11 +115,11 @@ func agrees(t *testing.T, c ClientReport, dir string) {
 func TestRunForPeople(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
-	if code := cli.Run(t.Context(), Command(), []string{"--seconds", "5"}, &stdout, &stderr); code != exitOK || stderr.Len() > 0 {
+	if code := cli.Run(t.Context(), Command(), []string{"--plan", "testdata/short.yaml"}, &stdout, &stderr); code != exitOK || stderr.Len() > 0 {
 		t.Fatalf("exit code %d, stderr: %s", code, &stderr)
 	}
 	got := stdout.String()
-	for _, want := range []string{"every value is the default", "sends a key with each order", "go-retryablehttp", "lost answers", "orders charged twice or more", "Where gabion is behind", "What to try next", "--seed 2"} {
+	for _, want := range []string{"every value is the default", "sends a key with each order", "go-retryablehttp", "lost answers", "after the outage", "orders charged twice or more", "Where gabion is behind", "What to try next", "--seed 2"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("nothing says %q:\n%s", want, got)
 		}
@@ -125,7 +137,7 @@ func TestRunForPeople(t *testing.T) {
 // Calls that did not come home in time come home while the report is made.
 func TestCallsMayComeHomeLate(t *testing.T) {
 	t.Parallel()
-	st, err := raise(t.TempDir(), Settings{Seconds: 5})
+	st, err := raise(t.TempDir(), Settings{Outage: shortOutage(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +163,7 @@ func TestInterruptedRunReportsWhatItSaw(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { defer cancel(); charged(ctx, dir) }()
 	var stdout, stderr bytes.Buffer
-	code := cli.Run(ctx, Command(), []string{"--seconds", "60", "--json", "--ledgers", dir}, &stdout, &stderr)
+	code := cli.Run(ctx, Command(), []string{"--json", "--ledgers", dir}, &stdout, &stderr)
 	var r Report
 	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
 		t.Fatal(err)
@@ -192,22 +204,18 @@ func TestParse(t *testing.T) {
 		ok   bool
 	}{
 		{"nothing is fine", "", true},
-		{"the least", "--seconds 5", true},
-		{"the most", "--seconds 600", true},
-		{"everything", "--seconds=10 --seed=7 --json --config x --ledgers y", true},
-		{"too short", "--seconds 4", false},
-		{"too long", "--seconds 601", false},
-		{"no time", "--seconds 0", false},
-		{"negative", "--seconds -5", false},
-		{"not a number", "--seconds ten", false},
+		{"everything", "--plan=free-failures --seed=7 --json --config x --ledgers y --into z --picture p", true},
+		{"a plan of the demo's own is printed", "--print-plan --plan free-failures", true},
+		{"and no other", "--print-plan --plan error-storm", false},
+		{"not a number", "--seed ten", false},
 		{"seeds are not negative", "--seed -1", false},
-		{"unknown flag", "--sceonds 5", false},
+		{"unknown flag", "--paln x", false},
 		{"words", "now", false},
 		{"no file", "--config", false},
 	} {
 		req := &request{}
 		asked := req.command(func(c *cobra.Command, words []string) int {
-			if err := req.check(words, c.Flags().Changed("seconds")); err != nil {
+			if err := req.check(words); err != nil {
 				return cli.Wrongly(c, err.Error())
 			}
 			return exitOK
@@ -270,14 +278,14 @@ func TestClientsDifferInWhatTheTableSays(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(rules.policy, policy.Policy{}) {
 		t.Errorf("gabion runs with %+v, %v", rules.policy, err)
 	}
-	mine, _ := newGabion("", rules.policy, 1)
+	mine := newGabion("", newPayments(Settings{Policy: rules.policy}))
 	for _, c := range []struct {
 		client client
 		keyed  bool
 		setup  string
 	}{
-		{newHand("", nil), false, "by hand"}, {newKeyedHand("", nil), true, "by hand"},
-		{newLibrary("", nil), true, "its README"}, {mine, true, "defaults"},
+		{newHand(""), false, "by hand"}, {newKeyedHand(""), true, "by hand"},
+		{newLibrary(""), true, "its README"}, {mine, true, "defaults"},
 	} {
 		if c.client.keyed != c.keyed || c.client.setup != c.setup {
 			t.Errorf("%s: keyed %v, set up %s", c.client.name, c.client.keyed, c.client.setup)
@@ -286,7 +294,7 @@ func TestClientsDifferInWhatTheTableSays(t *testing.T) {
 }
 
 func TestPictureFitsATerminal(t *testing.T) {
-	st, err := raise(t.TempDir(), Settings{Seconds: 40, Seed: 1, Policy: policy.Policy{}})
+	st, err := raise(t.TempDir(), Settings{Seed: 1, Outage: outageOf(t, "service: {time: 1ms}\nfaults: [{kind: errors, at: 10s, for: 15s}, {kind: lost_answers, at: 20s, for: 5s}]")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,23 +39,11 @@ func openKeys(dir, name string, work http.HandlerFunc) (*keys, error) {
 	return &keys{store, h}, nil
 }
 
-// A visit is what the work knows of its request beside what is in it.
-type visit struct {
-	pay     payment
-	attempt int
+type paymentKey struct{}
+
+// in puts a payment where the work finds it.
+func (p payment) in(r *http.Request) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), paymentKey{}, p))
 }
 
-type visitKey struct{}
-
-func (v visit) in(r *http.Request) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
-}
-
-func visitOf(ctx context.Context) visit { return ctx.Value(visitKey{}).(visit) }
-
-// nowhere is where a lost answer is written to.
-type nowhere http.Header
-
-func (n nowhere) Header() http.Header       { return http.Header(n) }
-func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
-func (nowhere) WriteHeader(int)             {}
+func paymentOf(ctx context.Context) payment { return ctx.Value(paymentKey{}).(payment) }

@@ -1,11 +1,15 @@
 package demo
 
 import (
+	"embed"
 	"errors"
 	"fmt"
+	"html/template"
 	"io"
 	"net/http"
-	"sync/atomic"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/gabion-go/gabion"
@@ -13,21 +17,40 @@ import (
 	"github.com/gabion-go/gabion/dashboard"
 )
 
-// live serves the live page of the run that goes on. It has an address for the whole
-// program, and a page of its own for each run.
+// live serves the page of the demo, and below it gabion's own live page of its client. Both
+// go on from run to run.
 type live struct {
 	address string
 	open    bool // not only to this machine
 	server  *http.Server
-	page    atomic.Pointer[dashboard.Page]
+	gabions *dashboard.Page
+
+	mu      sync.Mutex // guards all below
+	now     func() scene
+	runs    int
+	earlier []string  // the drawings of the runs that are over, the newest first
+	looked  time.Time // when a browser last asked
 }
 
-// noPage is the address that means to serve none.
-const noPage = "off"
+const (
+	noPage     = "off"           // the address that means to serve none
+	patient    = 3 * time.Second // a browser that has not asked for so long has gone
+	keptRuns   = 10              // earlier runs that the page shows
+	titleOfOwn = "gabion demo: gabion's client (late answers count here)"
+)
+
+//go:embed page.html page.css page.js
+var pageFiles embed.FS
+
+var pageHTML = template.Must(template.ParseFS(pageFiles, "page.html"))
+
+// pagePolicy lets the page's own files in, and the attributes of its drawings.
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // goLive serves the page at an address of this machine. With noPage it serves none, and
 // returns nil.
-func goLive(address string) (*live, error) {
+func goLive(address string, payments *gabion.Dependency) (*live, error) {
 	if address == noPage {
 		return nil, nil
 	}
@@ -36,33 +59,83 @@ func goLive(address string) (*live, error) {
 		return nil, fmt.Errorf("serve the live page at %q, which wants a free host:port, such as 127.0.0.1:8080, or %s: %w", address, noPage, err)
 	}
 	l := &live{address: url, open: open}
-	l.page.Store(dashboard.New(dashboard.Config{Title: title}))
-	l.server = &http.Server{
-		ReadHeaderTimeout: 5 * time.Second,
-		Handler:           serving.Guard(url, http.HandlerFunc(l.serve)),
-	}
+	l.gabions = dashboard.New(dashboard.Config{Title: titleOfOwn, Dependencies: []*gabion.Dependency{payments}, AllowOverrides: true})
+	l.server = &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: serving.Guard(url, l.routes())}
 	go func() { _ = l.server.Serve(listener) }() // it ends with close
 	return l, nil
 }
 
-// serve serves the page of the run that goes on. The page has buttons.
-func (l *live) serve(w http.ResponseWriter, r *http.Request) {
-	l.page.Load().ServeHTTP(w, r)
+func (l *live) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/gabion/", l.gabions)
+	page := func(path, kind string, serve func(w http.ResponseWriter)) {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			h := w.Header()
+			h.Set("Content-Type", kind+"; charset=utf-8")
+			h.Set("Content-Security-Policy", pagePolicy)
+			h.Set("X-Content-Type-Options", "nosniff")
+			h.Set("Cache-Control", "no-store")
+			serve(w)
+		})
+	}
+	page("/{$}", "text/html", func(w http.ResponseWriter) {
+		_ = pageHTML.Execute(w, struct{ InTime string }{fmt.Sprintf("%.0f s", inTime.Seconds())}) // the client may have left
+	})
+	for name, kind := range map[string]string{"page.css": "text/css", "page.js": "text/javascript"} {
+		page("/"+name, kind, func(w http.ResponseWriter) {
+			text, _ := pageFiles.ReadFile(name) // it is built in
+			_, _ = w.Write(text)
+		})
+	}
+	page("/now.svg", "image/svg+xml", l.serveNow)
+	page("/earlier", "text/html", l.serveEarlier)
+	return mux
 }
 
-// The page is gabion's own, and shows each client alike: it counts what a call returned,
-// however late. The table alone knows how long the shop waits.
-const title = "gabion demo: one outage, four clients (late successes count here)"
-
-// begin makes the page of a run, and returns what the clients that are not gabion's tell.
-// The streams of the last page end, and browsers come back by themselves.
-func (l *live) begin(d *gabion.Dependency) (seen gabion.Observer) {
-	if l == nil {
-		return nil
+// serveNow draws the run that goes on, or the last one.
+func (l *live) serveNow(w http.ResponseWriter) {
+	l.mu.Lock()
+	now, runs := l.now, l.runs
+	l.looked = time.Now()
+	l.mu.Unlock()
+	w.Header().Set("Run", strconv.Itoa(runs))
+	if now != nil {
+		_, _ = io.WriteString(w, now().svg(false)) // the client may have left
 	}
-	next := dashboard.New(dashboard.Config{Title: title, Dependencies: []*gabion.Dependency{d}, AllowOverrides: true})
-	_ = l.page.Swap(next).Close()
-	return next
+}
+
+// serveEarlier serves the drawings of the runs before.
+func (l *live) serveEarlier(w http.ResponseWriter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.earlier) > 0 {
+		_, _ = io.WriteString(w, "<h2>Earlier runs</h2>\n"+strings.Join(l.earlier, "\n")) // the client may have left
+	}
+}
+
+// begin shows a run that begins. The one before stays on the page.
+func (l *live) begin(st *stage) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.now != nil {
+		l.earlier = append([]string{l.now().svg(false)}, l.earlier...)
+		l.earlier = l.earlier[:min(len(l.earlier), keptRuns)]
+	}
+	l.now = st.scene
+	l.runs++
+}
+
+// end shows what the report of a run says.
+func (l *live) end(r *Report) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.now = r.scene
 }
 
 // introduce says where the page is.
@@ -71,10 +144,6 @@ func (l *live) introduce(w io.Writer, p paint) {
 		return
 	}
 	fmt.Fprintln(w, "  "+p.bold("Watch it in a browser")+"  "+l.address)
-	for _, line := range wrap(fmt.Sprintf("The page knows no limit of %.0f s: there a late success counts, whichever client's it is. "+
-		"The table counts it as none.", inTime.Seconds()), minWidth-4) {
-		fmt.Fprintln(w, "  "+line)
-	}
 	if l.open {
 		fmt.Fprintln(w, "  Anyone who can reach this machine can watch it too, and use its buttons.")
 	}
@@ -82,11 +151,18 @@ func (l *live) introduce(w io.Writer, p paint) {
 }
 
 // watched reports whether the page has viewers.
-func (l *live) watched() bool { return l != nil && l.page.Load().Viewers() > 0 }
+func (l *live) watched() bool {
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Since(l.looked) < patient || l.gabions.Viewers() > 0
+}
 
 func (l *live) close() error {
 	if l == nil {
 		return nil
 	}
-	return errors.Join(l.page.Load().Close(), l.server.Close())
+	return errors.Join(l.gabions.Close(), l.server.Close())
 }

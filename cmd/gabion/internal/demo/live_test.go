@@ -1,25 +1,21 @@
 package demo
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
+	"html"
 	"io"
 	"net/http"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/gabiontest"
-	"github.com/gabion-go/gabion/policy"
 )
 
 // output collects what a run prints. It can be read while the run goes on.
@@ -56,9 +52,24 @@ func (o *output) address(t *testing.T) string {
 	}
 }
 
-// The run opens with the page's address, all four clients have tiles that count, and the outage
-// repeats while the page has viewers.
-func TestThePageShowsAllClientsAndTheRunGoesOnWhileItIsWatched(t *testing.T) {
+// get returns what the page has at a path, and its headers.
+func get(t *testing.T, url string) (string, http.Header) {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s, %v", url, resp.Status, err)
+	}
+	return string(text), resp.Header
+}
+
+// The run opens with the page's address. While the page is looked at the outage is repeated, and
+// what was seen of the run before stays, with the figures of the terminal's table.
+func TestThePageShowsEveryRunAndGoesOnWhileItIsWatched(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: a demo in real time")
 	}
@@ -66,59 +77,67 @@ func TestThePageShowsAllClientsAndTheRunGoesOnWhileItIsWatched(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	ended := make(chan int, 1)
-	go func() { ended <- cli.Run(ctx, Command(), []string{"--seconds", "5"}, &out, &errs) }()
+	go func() {
+		ended <- cli.Run(ctx, Command(), []string{"--plan", "testdata/short.yaml"}, &out, &errs)
+	}()
 	at := out.address(t)
 	if strings.Contains(out.String(), "What to try next") {
 		t.Error("the address comes last")
 	}
-	resp, err := http.Get(at + "api/v1/stream")
-	if err != nil {
-		t.Fatal(err)
+	if page, _ := get(t, at); !strings.Contains(page, "answered in time") || !strings.Contains(page, `href="gabion/"`) {
+		t.Errorf("the page is\n%s", page)
 	}
-	seen := map[string]int64{}
-	for in := bufio.NewReader(resp.Body); len(seen) < 4; {
-		line, err := in.ReadString('\n')
-		if err != nil {
-			t.Fatalf("%v after %v", err, seen)
+	if own, _ := get(t, at+"gabion/"); !strings.Contains(own, html.EscapeString(titleOfOwn)) {
+		t.Errorf("gabion's own page is\n%s", own)
+	}
+	for every := time.NewTicker(50 * time.Millisecond); ; <-every.C {
+		now, h := get(t, at+"now.svg")
+		if h.Get("Run") == "2" {
+			break
 		}
-		text, is := strings.CutPrefix(line, "data: ")
-		if !is {
-			continue
-		}
-		var frame struct {
-			Tiles []struct {
-				Name            string
-				Calls, Attempts int64
-			}
-		}
-		if err := json.Unmarshal([]byte(text), &frame); err != nil {
-			t.Fatal(err)
-		}
-		for _, tile := range frame.Tiles {
-			if tile.Calls > 0 && tile.Attempts >= tile.Calls {
-				seen[tile.Name] = tile.Calls
+		for _, name := range []string{"loop", "keyed loop", "library", gabionName, "charged twice"} {
+			if !strings.Contains(now, ">"+name+"<") {
+				t.Fatalf("nothing says %s:\n%s", name, now)
 			}
 		}
 	}
-	for _, name := range []string{"loop", "keyed loop", "library", gabionName} {
-		if seen[name] == 0 {
-			t.Errorf("%s has no tile: %v", name, seen)
+	earlier, _ := get(t, at+"earlier")
+	if strings.Count(earlier, "<svg xmlns") != 1 {
+		t.Errorf("of the run before there is\n%s", earlier)
+	}
+	for _, row := range tableOf(out.String()) {
+		for _, figure := range row {
+			if !strings.Contains(earlier, ">"+figure+"<") {
+				t.Errorf("the terminal says %s of %v, and the page does not:\n%s", figure, row, out.String())
+			}
 		}
 	}
-	for every := time.NewTicker(20 * time.Millisecond); !strings.Contains(out.String(), "begins again (2)"); <-every.C {
-		if t.Context().Err() != nil {
-			t.Fatalf("it did not begin again:\n%s", out.String())
+	for code := -1; code < 0; { // it is not looked at any more
+		select {
+		case code = <-ended:
+			if code != exitOK || !strings.Contains(out.String(), "begins again (2)") {
+				t.Errorf("it ended with %d:\n%s%s", code, out.String(), errs.String())
+			}
+		case <-t.Context().Done():
+			t.Fatal("it did not end")
 		}
 	}
-	resp.Body.Close()
-	if code := <-ended; code != exitOK || strings.Contains(out.String(), "begins again (3)") {
-		t.Errorf("without viewers it ended with %d:\n%s%s", code, out.String(), errs.String())
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// tableOf are the three figures of each client that the first table of a terminal has.
+func tableOf(text string) (rows [][]string) {
+	row := regexp.MustCompile(`(?m)^  (?:loop|keyed loop|library|gabion) +(\S+ %) +(\S+) +(\S+)  +\S`)
+	_, text, _ = strings.Cut(text, "after the outage")
+	for _, m := range row.FindAllStringSubmatch(text, 4) {
+		rows = append(rows, m[1:])
 	}
+	return rows
 }
 
 func TestThePageIsForThisMachineOnly(t *testing.T) {
 	defer gabiontest.NoLeaks(t)
-	l, err := goLive("127.0.0.1:0")
+	l, err := goLive("127.0.0.1:0", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +165,7 @@ func TestWithoutAPageNothingIsServed(t *testing.T) {
 	for _, args := range [][]string{{"--json"}, {"--page", "off"}} {
 		req := &request{}
 		c := req.command(func(_ *cobra.Command, words []string) int {
-			if err := req.check(words, false); err != nil || req.page != noPage {
+			if err := req.check(words); err != nil || req.page != noPage {
 				t.Errorf("%v: page %q, %v", args, req.page, err)
 			}
 			return exitOK
@@ -155,10 +174,10 @@ func TestWithoutAPageNothingIsServed(t *testing.T) {
 			t.Errorf("%v: %d", args, code)
 		}
 	}
-	if l, err := goLive(noPage); l != nil || err != nil {
+	if l, err := goLive(noPage, nil); l != nil || err != nil {
 		t.Errorf("%v, %v", l, err)
 	}
-	if _, err := goLive("nowhere.invalid:1"); err == nil || !strings.Contains(err.Error(), "live page") {
+	if _, err := goLive("nowhere.invalid:1", nil); err == nil || !strings.Contains(err.Error(), "live page") {
 		t.Errorf("an invalid address: %v", err)
 	}
 }
@@ -172,36 +191,8 @@ func TestAPageThatOthersReachIsSaidToBeOne(t *testing.T) {
 
 func TestAnAddressThatIsNoneSaysWhatToWrite(t *testing.T) {
 	for _, at := range []string{"8080", "nonsense", "127.0.0.1:99999999"} {
-		if _, err := goLive(at); err == nil || !strings.Contains(err.Error(), "such as 127.0.0.1:8080") {
+		if _, err := goLive(at, nil); err == nil || !strings.Contains(err.Error(), "such as 127.0.0.1:8080") {
 			t.Errorf("%s: %v", at, err)
 		}
-	}
-}
-
-// The page and the table define success differently. Both say so, and both judge all clients alike.
-func TestALateSuccessCountsOnThePageForEveryClient(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ended := map[string]policy.Reason{}
-		seen := gabion.ObserverFunc(func(_ context.Context, e gabion.Event) {
-			if e.Kind == policy.KindReturned && e.Took > inTime {
-				ended[e.Dependency] = e.Reason
-			}
-		})
-		late := func(context.Context) error { time.Sleep(inTime + time.Second); return nil }
-		other := count("loop", nil, seen)
-		other.call(t.Context(), func(ctx context.Context) result { return result{ok: late(ctx) == nil} })
-		_, mine := newGabion("http://127.0.0.1:1", policy.Policy{}, 1)
-		defer mine.Observe(seen)()
-		if err := mine.Run(t.Context(), late); err != nil {
-			t.Fatal(err)
-		}
-		if len(ended) != 2 || ended["loop"] != policy.None || ended[gabionName] != policy.None {
-			t.Errorf("late successes ended with %v", ended)
-		}
-	})
-	var out bytes.Buffer
-	(&live{address: "http://127.0.0.1:80/"}).introduce(&out, false)
-	if text := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(text, "The page knows no limit of 2 s") || !strings.Contains(title, "late successes count") {
-		t.Errorf("the difference is not explained: %s, %s", text, title)
 	}
 }

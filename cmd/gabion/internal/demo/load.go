@@ -7,25 +7,18 @@ import (
 	"github.com/gabion-go/gabion/internal/chance"
 )
 
-// The load and the provider's size. They are chosen so that two cores are idle
-// most of the time and the provider has twice the capacity that it needs: what
-// goes wrong is the plan's doing and the clients', not the machine's.
+// The load is chosen so that two cores are idle most of the time: what goes wrong is the
+// plan's doing and the clients', not the machine's.
 const (
-	load     = 80                    // calls per second and client
-	slots    = 4                     // charges that a provider works on at once
-	service  = 25 * time.Millisecond // the mean time that a charge takes
-	capacity = slots * int(time.Second/service)
-	waiting  = 400             // requests that queue at a provider; the rest get 503
-	inTime   = 2 * time.Second // a call counts as succeeded when it is done by then
-	maxOpen  = 4000            // calls of one client open at once; a bound for long runs only
+	load    = 40              // calls per second and client
+	inTime  = 2 * time.Second // a call counts as answered in time when it is done by then
+	maxOpen = 4000            // calls of one client open at once; a bound for long runs only
 )
 
 // The purposes of the demo's draws, away from gabion's own.
 const (
 	drawArrival chance.Purpose = 100 + iota
 	drawAmount
-	drawService
-	drawFault // the phase's index is added, so that a request has one fate per phase
 )
 
 // Order is one call's intent: charge this order, once.

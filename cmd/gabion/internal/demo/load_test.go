@@ -32,9 +32,3 @@ func TestEveryOrderArrivesInItsSlot(t *testing.T) {
 		}
 	}
 }
-
-func TestLoadLeavesTheProviderHalfIdle(t *testing.T) {
-	if capacity < 3*load/2 {
-		t.Errorf("%d calls a second at a provider that can do %d", load, capacity)
-	}
-}

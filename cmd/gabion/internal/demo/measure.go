@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/gabion-go/gabion/lab/flaky"
 )
 
 const (
@@ -14,15 +16,17 @@ const (
 
 // Report is what a run found. Its JSON is stable: fields are added, never changed.
 type Report struct {
-	Seed        uint64         `json:"seed"`
-	Seconds     int            `json:"seconds"`
-	Interrupted bool           `json:"interrupted"`
-	CallsPerSec int            `json:"calls_per_s"`
-	InTimeMS    float64        `json:"in_time_ms"`
-	Phases      []PhasePlan    `json:"phases"`
-	Clients     []ClientReport `json:"clients"`
-	Left        int            `json:"left_behind"` // calls that did not end after their cancellation
-	LateP99     float64        `json:"late_p99_ms"` // by how much calls started after their moment: the machine's doing
+	Seed           uint64         `json:"seed"`
+	Seconds        int            `json:"seconds"`
+	Interrupted    bool           `json:"interrupted"`
+	CallsPerSec    int            `json:"calls_per_s"`
+	InTimeMS       float64        `json:"in_time_ms"`
+	Plan           string         `json:"plan"`
+	CapacityPerSec float64        `json:"capacity_per_s"` // of a provider; 0: not bounded
+	Phases         []PhasePlan    `json:"phases"`
+	Clients        []ClientReport `json:"clients"`
+	Left           int            `json:"left_behind"` // calls that did not end after their cancellation
+	LateP99        float64        `json:"late_p99_ms"` // by how much calls started after their moment: the machine's doing
 
 	plan  Plan
 	lines []timeline
@@ -250,13 +254,21 @@ func (e evidence) retryTail(plan Plan) float64 {
 // report is a report without its clients.
 func (st *stage) report(interrupted bool) *Report {
 	r := &Report{
-		Seed: st.settings.Seed, Seconds: st.settings.Seconds, Interrupted: interrupted,
+		Seed: st.settings.Seed, Seconds: int(st.plan.Total / time.Second), Plan: st.settings.Outage.Name(), CapacityPerSec: capacityOf(st.settings.Outage), Interrupted: interrupted,
 		CallsPerSec: load, InTimeMS: millis(inTime), Left: st.left, LateP99: percentile(st.late, 0.99), plan: st.plan,
 	}
 	for _, p := range st.plan.Phases {
 		r.Phases = append(r.Phases, PhasePlan{p.Name, thousandth(p.Start.Seconds()), thousandth(p.End.Seconds())})
 	}
 	return r
+}
+
+// capacityOf is how many charges a second a provider can do; 0 means that nothing bounds it.
+func capacityOf(o *flaky.Plan) float64 {
+	if c := o.Capacity(); !math.IsInf(c, 1) {
+		return thousandth(c)
+	}
+	return 0
 }
 
 func millis(d time.Duration) float64 { return thousandth(float64(d) / float64(time.Millisecond)) }

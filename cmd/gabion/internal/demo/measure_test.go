@@ -13,7 +13,7 @@ func at(s float64) time.Duration { return time.Duration(s * float64(time.Second)
 func smallPlan() Plan {
 	return Plan{Total: at(32), Phases: []Phase{
 		{Name: "before", End: at(10)},
-		{Name: "fault", Kind: Unavailable, Start: at(10), End: at(20)},
+		{Name: "fault", wrong: true, says: "503", Start: at(10), End: at(20)},
 		{Name: "after", Start: at(20), End: at(30)},
 	}}
 }

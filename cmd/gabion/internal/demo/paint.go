@@ -29,12 +29,18 @@ func (p paint) green(s string) string { return p.with("32", s) }
 func (p paint) amber(s string) string { return p.with("33", s) }
 func (p paint) red(s string) string   { return p.with("31", s) }
 
+// The shares of calls answered in time at which colours change.
+const (
+	wellAbove = 0.9
+	poorBelow = 0.4
+)
+
 // grade colours s by how good a share is.
 func (p paint) grade(share float64, s string) string {
 	switch {
-	case share >= 0.9:
+	case share >= wellAbove:
 		return p.green(s)
-	case share >= 0.4:
+	case share >= poorBelow:
 		return p.amber(s)
 	}
 	return p.red(s)

@@ -1,69 +1,65 @@
 package demo
 
 import (
+	"embed"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/gabion-go/gabion/lab/flaky"
 )
 
-// Kind is what is wrong with the provider during a phase.
-type Kind uint8
+// The demo's own plans, by the names of their files.
+//
+//go:embed plans
+var ownPlans embed.FS
 
-// The kinds of fault.
+const defaultPlan = "outage"
+
 const (
-	Healthy     Kind = iota // nothing
-	Unavailable             // a share of requests is answered 503 at the door
-	Slow                    // the work takes a multiple of its time, so capacity falls below the load
-	Reset                   // a share of connections is reset before the work
-	Lost                    // a share of connections is reset after the charge was made
-	RateLimited             // requests above a rate are answered 429 with Retry-After
-	Played                  // what the plan of a file says
+	// leastBefore is how long all must be well before the first fault: what everything later is
+	// compared with.
+	leastBefore = time.Second
+	leastAfter  = 2 * time.Second  // to recover in
+	longest     = 10 * time.Minute // of a run
 )
 
-// Phase is one stretch of the plan.
-type Phase struct {
-	Name   string
-	Kind   Kind
-	Share  float64       // of requests hit, for Unavailable, Reset and Lost
-	Factor int           // how much longer the work takes, for Slow
-	Rate   float64       // requests per second let through, for RateLimited
-	Start  time.Duration // from the start of the run
-	End    time.Duration
-	text   string // what it says, for Played
+// ownPlan returns the text of a plan of the demo's own.
+func ownPlan(name string) (text []byte, ok bool) {
+	text, err := ownPlans.ReadFile("plans/" + name + ".yaml")
+	return text, err == nil
 }
 
-// says describes the phase to people.
-func (p Phase) says() string {
-	switch p.Kind {
-	case Played:
-		return p.text
-	case Unavailable:
-		return fmt.Sprintf("%.0f %% of requests are answered 503 at the door", 100*p.Share)
-	case Slow:
-		return fmt.Sprintf("the work takes %d times as long: %.0f/s at most", p.Factor, float64(capacity)/float64(p.Factor))
-	case Reset:
-		return fmt.Sprintf("%.0f %% of connections are reset before the work", 100*p.Share)
-	case Lost:
-		return fmt.Sprintf("%.0f %% of connections are reset after the charge", 100*p.Share)
-	case RateLimited:
-		return fmt.Sprintf("above %.0f/s: 429 with Retry-After", p.Rate)
+// loadOutage reads a plan: one of the demo's own, a file, or a scenario. The exit code is the one
+// of the error.
+func loadOutage(name string) (*flaky.Plan, int, error) {
+	load := func() (*flaky.Plan, error) { return flaky.Load(name) }
+	if text, own := ownPlan(name); own {
+		load = func() (*flaky.Plan, error) { return flaky.Parse(name, text) }
 	}
-	return fmt.Sprintf("everything is answered, up to %.0f/s", float64(capacity))
+	p, err := load()
+	if err != nil {
+		if found := (flaky.Findings)(nil); errors.As(err, &found) {
+			return nil, exitFindings, err
+		}
+		return nil, exitFailure, err
+	}
+	if _, err := planOf(p); err != nil {
+		return nil, exitFindings, err
+	}
+	return p, exitOK, nil
 }
 
-// stages is the plan as data: the seconds are those of a run of 40 and scale
-// with it. It starts healthy for a baseline, and ends healthy to show who recovers. The
-// last phase is the longest, because recovery takes time.
-var stages = []struct {
-	seconds float64
-	phase   Phase
-}{
-	{5, Phase{Name: "healthy", Kind: Healthy}},
-	{5, Phase{Name: "503", Kind: Unavailable, Share: 0.8}},
-	{4, Phase{Name: "slow", Kind: Slow, Factor: 10}},
-	{4, Phase{Name: "resets", Kind: Reset, Share: 0.6}},
-	{4, Phase{Name: "lost answers", Kind: Lost, Share: 0.5}},
-	{5, Phase{Name: "rate limit", Kind: RateLimited, Rate: load / 2}},
-	{11, Phase{Name: "healthy again", Kind: Healthy}},
+// Phase is one stretch of the plan, in which the same is wrong.
+type Phase struct {
+	Name  string
+	Start time.Duration // from the start of the run
+	End   time.Duration
+	says  string // what is wrong, for people
+	wrong bool   // something is
 }
 
 // Plan has the phases in time, and the rest, in which nothing arrives any more and the
@@ -73,24 +69,62 @@ type Plan struct {
 	Total  time.Duration // of the run, the rest included
 }
 
-// NewPlan scales the stages so that the whole run takes total. A twentieth of it,
-// and never more than a call may take, is kept for the last calls to end.
-func NewPlan(total time.Duration) Plan {
-	busy := total - min(inTime, total/20)
-	var sum, done float64
-	for _, s := range stages {
-		sum += s.seconds
+// planOf has a phase for each stretch of time in which the same is wrong. After the last
+// fault there is time to recover: what the plan says, and a third of the time before at least.
+func planOf(outage *flaky.Plan) (Plan, error) {
+	faults := outage.Faults()
+	if len(faults) == 0 {
+		return Plan{}, fmt.Errorf("%s: nothing goes wrong with %s", outage.Name(), outage.Service())
 	}
+	cuts, end := []time.Duration{0}, time.Duration(0)
+	for _, f := range faults {
+		if f.From < leastBefore {
+			return Plan{}, fmt.Errorf("%s: a fault begins at %v: begin it at %v or later, for the time before it is what the rest is compared with", outage.Name(), f.From, leastBefore)
+		}
+		cuts, end = append(cuts, f.From, f.To), max(end, f.To)
+	}
+	busy := max(outage.Duration(), end+max(leastAfter, end/3))
+	total := time.Duration(math.Ceil((busy + inTime).Seconds())) * time.Second
+	if total > longest {
+		return Plan{}, fmt.Errorf("%s: the demo would take %v: %.0f s are the most, and what comes after the last fault takes a third of it", outage.Name(), total, longest.Seconds())
+	}
+	slices.Sort(cuts)
+	cuts = append(slices.Compact(cuts), busy)
 	plan := Plan{Total: total}
-	var start time.Duration
-	for _, s := range stages {
-		done += s.seconds
-		p := s.phase
-		p.Start, p.End = start, time.Duration(done/sum*float64(busy))
-		plan.Phases = append(plan.Phases, p)
-		start = p.End
+	for i := range cuts[:len(cuts)-1] {
+		plan.Phases = append(plan.Phases, phaseOf(outage, cuts[i], cuts[i+1]))
 	}
-	return plan
+	plan.Phases[len(plan.Phases)-1].Name = "healthy again"
+	return plan, nil
+}
+
+// phaseOf says what is wrong from one time to another.
+func phaseOf(outage *flaky.Plan, from, to time.Duration) Phase {
+	var kinds, texts []string
+	for _, f := range outage.Faults() {
+		if f.From <= from && f.To >= to {
+			kinds, texts = append(kinds, strings.ReplaceAll(f.Kind, "_", " ")), append(texts, strings.ReplaceAll(f.Text, outage.Service(), "the provider"))
+		}
+	}
+	if len(kinds) == 0 {
+		return Phase{Name: "healthy", Start: from, End: to, says: "everything is answered, as fast as the provider can"}
+	}
+	name := kinds[0]
+	if len(kinds) > 1 {
+		name += fmt.Sprintf(" +%d", len(kinds)-1)
+	}
+	return Phase{Name: name, Start: from, End: to, says: strings.Join(texts, "; "), wrong: true}
+}
+
+// wrong says what is wrong, and when.
+func (p Plan) wrong() string {
+	var all []string
+	for _, phase := range p.Phases {
+		if phase.wrong {
+			all = append(all, fmt.Sprintf("%.0f to %.0f s: %s.", phase.Start.Seconds(), phase.End.Seconds(), phase.says))
+		}
+	}
+	return strings.Join(all, " ")
 }
 
 // At returns the phase at time t, and its index. Before the start it is the

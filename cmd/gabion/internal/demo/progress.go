@@ -10,35 +10,35 @@ import (
 // frame is the time between two pictures of the live table.
 const frame = 100 * time.Millisecond
 
-// sample is a client's figures while it runs.
+// sample is a client's figures, while it runs or when it is over.
 type sample struct {
-	name     string
-	line     timeline
-	arrived  int
-	judged   int // calls of which it is known whether they succeeded in time
-	good     int
-	open     int
-	requests int
-	doubles  int
+	name, setup string
+	line        timeline
+	open        int
+	back        string // when it was well again after the outage; empty while that is not known
 }
 
 // samples looks at all sides at once, more or less.
 func (st *stage) samples() []sample {
 	all := make([]sample, 0, len(st.sides))
 	for _, sd := range st.sides {
-		all = append(all, sd.sample(st.now()))
+		all = append(all, sample{name: sd.client.name, setup: sd.client.setup, open: int(sd.open.Load()), line: sd.judged(st.now())})
 	}
 	return all
 }
 
-func (sd *side) sample(now time.Duration) sample {
-	s := sample{name: sd.client.name, open: int(sd.open.Load())}
-	s.requests, s.doubles = sd.provider.sofar()
-	s.line = sd.judged(now)
-	for _, c := range s.line.cells {
-		s.arrived, s.judged, s.good = s.arrived+c.arrived, s.judged+c.settled, s.good+c.good
+// scene is what there is to see now.
+func (st *stage) scene() scene { return scene{plan: st.plan, about: st.about(), sides: st.samples()} }
+
+// about says what happens, and how far it is.
+func (st *stage) about() string {
+	at := min(max(0, st.now()), st.plan.Total)
+	phase, index := st.plan.At(at)
+	head := fmt.Sprintf("%.1f s of %.0f s", at.Seconds(), st.plan.Total.Seconds())
+	if at >= st.plan.Busy() {
+		return head + ": waiting for the last calls"
 	}
-	return s
+	return fmt.Sprintf("%s, phase %d of %d: %s", head, index+1, len(st.plan.Phases), phase.says)
 }
 
 // watch shows the run until it is over.
@@ -86,7 +86,8 @@ func (st *stage) tell(w io.Writer) {
 		at := max(0, st.now())
 		line := fmt.Sprintf("%8.1f s  %s", at.Seconds(), left(st.phaseName(at), 14))
 		for _, s := range st.samples() {
-			line += right(fmt.Sprintf("%.0f %%, %d", 100*ratio(s.good, s.judged), s.doubles), cell-1)
+			h := s.figures(columns)
+			line += right(fmt.Sprintf("%.0f %%, %s", 100*h.share, h.doubles), cell-1)
 		}
 		fmt.Fprintln(w, line)
 	})
@@ -116,49 +117,41 @@ func (st *stage) phaseName(at time.Duration) string {
 
 // picture is the live table.
 func (st *stage) picture(p paint) []string {
-	at := min(max(0, st.now()), st.plan.Total)
-	phase, index := st.plan.At(at)
-	head := fmt.Sprintf("%.1f s of %d s   phase %d of %d: ", at.Seconds(), st.settings.Seconds, index+1, len(st.plan.Phases))
-	what := phase.Name
-	if at >= st.plan.Busy() {
-		head, what = fmt.Sprintf("%.1f s of %d s   ", at.Seconds(), st.settings.Seconds), "waiting for the last calls"
-	}
-	lines := []string{"", "  " + head + p.bold(what), "  " + p.dim(saysNow(phase, at, st.plan)), ""}
 	all := st.samples()
-	names, rows := make([]string, len(all)), make([]timeline, len(all))
-	for i, s := range all {
-		names[i], rows[i] = s.name, s.line
-	}
-	lines = append(lines, chart(st.plan, names, rows, p)...)
-	lines = append(lines, "", p.dim("  so far          in time   attempts ÷ calls   charged twice   calls open"))
-	for _, s := range all {
-		lines = append(lines, s.row(p))
+	lines := append([]string{""}, headlines(all, p)...)
+	lines = append(lines, "")
+	lines = append(lines, chart(st.plan, all, p)...)
+	lines = append(lines, "")
+	for i, line := range wrap(st.about(), minWidth-4) {
+		if i == 0 {
+			line = p.bold(line)
+		}
+		lines = append(lines, "  "+line)
 	}
 	return lines
 }
 
-func saysNow(phase Phase, at time.Duration, plan Plan) string {
-	if at >= plan.Busy() {
-		return "no new ones arrive"
+// headlines are the figures that come first: what became of the calls, the money and the
+// provider.
+func headlines(all []sample, p paint) []string {
+	lines := []string{p.dim("  " + left("", 13) + right("answered in time", 16) + right("charged twice", 15) + right("requests", 11) + right("after the outage", 21))}
+	for _, s := range all {
+		h := s.figures(columns)
+		doubles := right(h.doubles, 15)
+		if h.twice {
+			doubles = p.red(doubles)
+		}
+		lines = append(lines, "  "+p.bold(left(s.name, 13))+p.bold(p.grade(h.share, right(h.inTime, 16)))+p.bold(doubles)+p.bold(right(h.requests, 11))+right(s.back, 21))
 	}
-	return phase.says()
-}
-
-func (s sample) row(p paint) string {
-	share := ratio(s.good, s.judged)
-	return "  " + left(s.name, 13) +
-		p.grade(share, right(fmt.Sprintf("%.0f %%", 100*share), 10)) +
-		right(fmt.Sprintf("%.2f", ratio(s.requests, s.arrived)), 19) +
-		right(fmt.Sprint(s.doubles), 16) +
-		right(fmt.Sprint(s.open), 13)
+	return lines
 }
 
 // chart draws the timelines under a ruler of phases.
-func chart(plan Plan, names []string, lines []timeline, p paint) []string {
+func chart(plan Plan, all []sample, p paint) []string {
 	rows := []string{p.dim("  in time      " + ruler(plan))}
-	for i, name := range names {
-		row := "  " + left(name, 13)
-		for _, c := range lines[i].cells {
+	for _, s := range all {
+		row := "  " + left(s.name, 13)
+		for _, c := range s.line.cells {
 			row += p.grade(c.share(), string(c.bar()))
 		}
 		rows = append(rows, row)

@@ -10,18 +10,22 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/lab/flaky"
 	"github.com/gabion-go/gabion/policy"
 )
 
 // Settings are what a run is asked for.
 type Settings struct {
-	Seconds int
 	Seed    uint64
 	Policy  policy.Policy
 	Ledgers string      // a folder to keep the ledgers in; "" means they are removed
-	Outage  *flaky.Plan // what goes wrong; nil means the demo's own plan
+	Outage  *flaky.Plan // what the providers are, and what goes wrong
 	live    *live       // nil: there is no page
+
+	// payments is gabion's dependency; nil makes one of Policy. Runs that repeat the outage
+	// have the same one, so that its live page goes on.
+	payments *gabion.Dependency
 }
 
 // headstart is the time between building everything and the first arrival.
@@ -70,11 +74,16 @@ func run(ctx context.Context, s Settings, show func(*stage)) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.live.begin(st)
 	var shown sync.WaitGroup
 	shown.Go(func() { show(st) })
 	st.play(ctx)
 	shown.Wait()
-	return st.strike(ctx)
+	report, err := st.strike(ctx)
+	if err == nil {
+		s.live.end(report)
+	}
+	return report, err
 }
 
 // stage is everything of one run.
@@ -95,16 +104,14 @@ func (st *stage) now() time.Duration { return time.Since(st.start) }
 
 // raise builds providers and clients.
 func raise(dir string, s Settings) (*stage, error) {
-	st := &stage{settings: s, plan: NewPlan(time.Duration(s.Seconds) * time.Second), start: time.Now().Add(headstart), done: make(chan struct{})}
-	if s.Outage != nil {
-		var err error
-		if st.plan, err = planOf(s.Outage); err != nil {
-			return nil, err
-		}
+	plan, err := planOf(s.Outage)
+	if err != nil {
+		return nil, err
 	}
+	st := &stage{settings: s, plan: plan, start: time.Now().Add(headstart), done: make(chan struct{})}
 	st.orders = Orders(s.Seed, st.plan.Busy())
 	for _, name := range []string{"loop", "keyed loop", "library", gabionName} {
-		p, err := startProvider(dir, name, st.plan, s, st.now)
+		p, err := startProvider(dir, name, s, st.now)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("start a provider: %w", err), st.closeAll())
 		}
@@ -114,12 +121,13 @@ func raise(dir string, s Settings) (*stage, error) {
 	return st, nil
 }
 
-// build builds the clients: gabion's first, since the live page shows what is in it.
+// build builds the clients.
 func (st *stage) build(s Settings) {
 	url := func(i int) string { return st.sides[i].provider.url() }
-	mine, payments := newGabion(url(3), s.Policy, s.Seed)
-	seen := s.live.begin(payments)
-	for i, c := range []client{newHand(url(0), seen), newKeyedHand(url(1), seen), newLibrary(url(2), seen), mine} {
+	if s.payments == nil {
+		s.payments = newPayments(s)
+	}
+	for i, c := range []client{newHand(url(0)), newKeyedHand(url(1)), newLibrary(url(2)), newGabion(url(3), s.payments)} {
 		st.sides[i].client = c
 	}
 }
@@ -205,8 +213,10 @@ func (sd *side) settled() []record {
 // judged returns the timeline as it stands at now.
 func (sd *side) judged(now time.Duration) timeline {
 	sd.mu.Lock()
-	defer sd.mu.Unlock()
-	return sd.line.judged(now)
+	line := sd.line.judged(now)
+	sd.mu.Unlock()
+	sd.provider.mark(&line)
+	return line
 }
 
 // closeAll ends clients and providers.

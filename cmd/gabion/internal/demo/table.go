@@ -6,16 +6,15 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 )
 
 // lateEnough is how late, in milliseconds, calls may start before the report says
-// that the machine is too busy to compare anything.
-const lateEnough = 50
+// that the machine is too busy to compare anything: a twentieth of the time that they have.
+const lateEnough = 100
 
 // judgeable is the shortest run, in seconds, whose figures are more than chance
 // and its own edges.
-const judgeable = 20
+const judgeable = 15
 
 const (
 	labelWidth  = 34
@@ -31,17 +30,18 @@ type figure struct {
 
 // figures are the rows, in the order in which people ask.
 var figures = []figure{
-	{"set up as", func(c ClientReport) string { return c.Setup }, nil},
-	{"sends a key with each order", func(c ClientReport) string { return yesNo(c.Keyed) }, nil},
-	{"calls", func(c ClientReport) string { return thousands(c.Calls) }, nil},
-	{"succeeded in time", func(c ClientReport) string { return percent(c.share(), c.Calls-c.Undecided) }, func(c ClientReport) float64 { return -c.share() }},
-	{"attempts ÷ calls during the fault", func(c ClientReport) string { return fmt.Sprintf("%.2f", c.Amplification) }, func(c ClientReport) float64 { return c.Amplification }},
+	{"answered in time", func(c ClientReport) string { return percent(c.share(), c.Calls-c.Undecided) }, func(c ClientReport) float64 { return -c.share() }},
 	{"orders charged twice or more", func(c ClientReport) string { return thousands(c.DoubleCharges) }, func(c ClientReport) float64 { return float64(c.DoubleCharges) }},
+	{"requests at the provider", func(c ClientReport) string { return thousands(c.Attempts) }, func(c ClientReport) float64 { return float64(c.Attempts) }},
+	{"well again after the outage", recoveryText, recoveryValue},
+	{"attempts ÷ calls in the outage", func(c ClientReport) string { return fmt.Sprintf("%.2f", c.Amplification) }, func(c ClientReport) float64 { return c.Amplification }},
 	{"charged, but caller got an error", func(c ClientReport) string { return thousands(c.ChargedNotTold) }, func(c ClientReport) float64 { return float64(c.ChargedNotTold) }},
 	{"p50", func(c ClientReport) string { return duration(c.P50) }, func(c ClientReport) float64 { return c.P50 }},
 	{"p99", func(c ClientReport) string { return duration(c.P99) }, func(c ClientReport) float64 { return c.P99 }},
-	{"goodput back after the fault", recoveryText, recoveryValue},
-	{"retry traffic after the fault", func(c ClientReport) string { return fmt.Sprintf("%.1f s", c.RetryTailS) }, func(c ClientReport) float64 { return c.RetryTailS }},
+	{"last retry after the outage", func(c ClientReport) string { return fmt.Sprintf("%.1f s", c.RetryTailS) }, func(c ClientReport) float64 { return c.RetryTailS }},
+	{"calls", func(c ClientReport) string { return thousands(c.Calls) }, nil},
+	{"set up as", func(c ClientReport) string { return c.Setup }, nil},
+	{"sends a key with each order", func(c ClientReport) string { return yesNo(c.Keyed) }, nil},
 }
 
 func yesNo(b bool) string {
@@ -71,10 +71,11 @@ func (r *Report) printTable(w io.Writer, p paint) {
 		fmt.Fprintln(w, p.amber("\n  Interrupted: this is what was seen until then, and not a comparison."))
 	}
 	if r.Seconds < judgeable {
-		fmt.Fprintln(w, p.amber("\n  "+r.tooShort()))
+		fmt.Fprintln(w, p.amber("\n  too short to judge: a plan whose phases last longer tells more"))
 	}
 	fmt.Fprintln(w)
-	for _, line := range chart(r.plan, r.names(), r.lines, p) {
+	all := r.samples()
+	for _, line := range append(append(headlines(all, p), ""), chart(r.plan, all, p)...) {
 		fmt.Fprintln(w, line)
 	}
 	fmt.Fprintln(w)
@@ -84,16 +85,36 @@ func (r *Report) printTable(w io.Writer, p paint) {
 	r.printNotes(w, p)
 }
 
-// tooShort says so, with the whole seconds that every phase stays below.
-func (r *Report) tooShort() string {
-	var longest time.Duration
-	for _, phase := range r.plan.Phases {
-		longest = max(longest, phase.End-phase.Start)
+// samples are the clients as they were in the end.
+func (r *Report) samples() []sample {
+	all := make([]sample, len(r.Clients))
+	for i, c := range r.Clients {
+		all[i] = sample{name: c.Name, setup: c.Setup, line: r.lines[i], back: r.back(c)}
 	}
-	if r.plan.Phases[0].Kind == Played {
-		return "too short to judge: a plan whose phases last longer tells more"
+	return all
+}
+
+// back says in words when a client's calls were well again after the outage.
+func (r *Report) back(c ClientReport) string {
+	switch {
+	case r.Interrupted && !c.Recovered:
+		return ""
+	case !c.Recovered:
+		return "never well again"
+	case c.RecoveryS == 0:
+		return "well again at once"
 	}
-	return fmt.Sprintf("too short to judge: phases last under %d s; use --seconds %d", int(longest.Seconds())+1, defaultSeconds)
+	return fmt.Sprintf("well again in %.1f s", c.RecoveryS)
+}
+
+// scene is the run as it was in the end.
+func (r *Report) scene() scene {
+	capacity := "any number"
+	if r.CapacityPerSec > 0 {
+		capacity = fmt.Sprintf("%.0f", r.CapacityPerSec)
+	}
+	return scene{plan: r.plan, sides: r.samples(), about: fmt.Sprintf("%d orders a second, to be charged within %.0f s; each client's provider can do %s a second. Plan %s, seed %d.",
+		r.CallsPerSec, r.InTimeMS/1000, capacity, r.Plan, r.Seed)}
 }
 
 func (r *Report) names() []string {
@@ -145,7 +166,7 @@ func (r *Report) best(f figure, c ClientReport) bool {
 func (r *Report) printPhases(w io.Writer, p paint) {
 	const width, cell = 14, 8
 	block := cell * len(r.Clients)
-	group := strings.Repeat(" ", width) + right("succeeded in time", block) + right("attempts ÷ calls", block)
+	group := strings.Repeat(" ", width) + right("answered in time", block) + right("attempts ÷ calls", block)
 	head := left("phase", width)
 	for range 2 {
 		for _, name := range r.names() {
@@ -175,10 +196,10 @@ func (r *Report) printNotes(w io.Writer, p paint) {
 		paragraph(w, p.bold("Where gabion is behind:"), r.behind())
 	}
 	counted := []string{
-		fmt.Sprintf("In time is within %.0f s of the moment the call was meant to start. p50 and p99 are over all calls, failed ones too, from that moment.", r.InTimeMS/1000),
-		"Attempts are the requests that reached the provider. Charges are read from its ledger file after the run.",
-		fmt.Sprintf("Goodput is back when the calls that succeed in time, by half-second of arrival, are at %.0f %% of the healthy start or more and stay there.", 100*nearness),
-		"Retry traffic is any request after an order's first; its figure is when the last one came.",
+		fmt.Sprintf("In time is a success within %.0f s of the moment the call was meant to start. p50 and p99 are over all calls, failed ones too, from that moment.", r.InTimeMS/1000),
+		"Attempts are the requests that reached the provider. Charges are read from its ledger file after the run; it works on for callers who have left.",
+		fmt.Sprintf("A client is well again when the calls answered in time, by half-second of arrival, are at %.0f %% of the healthy start or more and stay there.", 100*nearness),
+		"A retry is any request after an order's first.",
 	}
 	for _, c := range r.Clients {
 		if c.Hidden > 0 {

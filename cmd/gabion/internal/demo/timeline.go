@@ -12,7 +12,9 @@ type timeline struct {
 	cells [columns]cell
 }
 
-type cell struct{ arrived, settled, good int }
+// cell is what is known of the calls that arrived in one column, and what happened at the
+// provider at that time.
+type cell struct{ arrived, settled, good, requests, doubles int }
 
 func newTimeline(plan Plan) timeline { return timeline{width: plan.Busy()/columns + 1} }
 
