@@ -61,8 +61,8 @@ together: a policy that is tuned for one fault may do worse in others.
                      and breaker.open
   --time DURATION    how long it may take, such as 2m; usual is 5m, 0 no bound
   --runs N           how many runs the search may make, besides those of the
-                     defaults, the presets and the validation. If the time does not end it, the same command
-                     gives the same answer
+                     defaults, the presets and the validation. If the time does
+                     not end it, the same command gives the same answer
   --seed N           what all randomness of the search comes from
   --workers N        how many runs at once; it changes nothing but the time
   --no-guard         leave out the look at the scenarios that judge the defaults
@@ -72,7 +72,8 @@ together: a policy that is tuned for one fault may do worse in others.
 Ctrl-C ends it with the best that is known, and claims nothing.
 
 Exit codes: 0 a better file was found, 1 nothing is resolved, it is worse in
-another scenario, or a file has mistakes, 2 called wrongly, 3 any other failure, 130 interrupted.
+another scenario, or a file has mistakes, 2 called wrongly, 3 any other failure,
+130 interrupted.
 `
 
 // request is what the command line asks for.
