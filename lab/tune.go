@@ -19,8 +19,8 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// UsualGoal is what [Tune] aims at if no goal is given: nothing gets worse, and more calls
-// are answered in time.
+// UsualGoal is what [Tune] aims at if no goal is given: more calls are answered in time, and
+// nothing else gets worse than it is with the file or with the defaults.
 const UsualGoal = tune.UsualGoal
 
 // GoalError is the error of a goal that can't be read. Its text has a caret at the place.
@@ -62,15 +62,16 @@ type TuneOptions struct {
 	// validation has other seeds.
 	Seed uint64
 
-	// Runs is a bound on the runs of the search, of all scenarios each. Zero means none. The
-	// validation comes on top.
+	// Runs is a bound on the runs of the search, of all scenarios each. Zero means none. Those
+	// of the defaults and the presets come on top, and those of the validation.
 	Runs int
 
 	// Workers is how many runs there are at once. Zero means GOMAXPROCS. It changes nothing
 	// but the time that it takes.
 	Workers int
 
-	// NoGuard leaves out the look at the scenarios that judge the defaults.
+	// NoGuard leaves out the look at the scenarios that judge the defaults. Otherwise what
+	// is worse in one of them, than the file and than the defaults, is not better.
 	NoGuard bool
 
 	// Used returns the share of the time that is used: the search ends at a half, and all of
@@ -95,7 +96,9 @@ type TuneOptions struct {
 type Tuning struct{ result *tune.Result }
 
 // Tune searches numbers of a dependency's policy, and compares the best with today's, with
-// seeds and trouble that the search has not seen. The same options give the same Tuning,
+// seeds and trouble that the search has not seen. The defaults and the presets are always
+// candidates, with the file's timeout.call and what it says of the dependency; the search goes
+// on from the best of them and the file. The same options give the same Tuning,
 // unless time ends it. If ctx is over, the Tuning says what was known until then. The error is
 // a *[GoalError], a *[config.SetError] for a key that can't be varied, that a name is not known,
 // or that a policy is not possible; it is ctx's only if nothing is known yet.
@@ -120,12 +123,11 @@ func Tune(ctx context.Context, o TuneOptions) (*Tuning, error) {
 		Config: o.Config, Dependency: dependency, Goal: goal, Seed: o.Seed, Validation: ValidationSeed, MaxRuns: o.Runs, Workers: o.Workers,
 		Command: o.Command, Used: o.Used, Progress: o.Progress,
 	}
-	if made.Dimensions, made.Notes, err = tune.Space(o.Config, dependency, o.Vary); err != nil {
+	dims, notes, err := tune.Space(o.Config, dependency, o.Vary)
+	if err != nil {
 		return nil, err
 	}
-	if len(made.Dimensions) == 0 {
-		return nil, fmt.Errorf("lab: nothing of %s can be varied: %s", dependency, made.Notes[0])
-	}
+	made.Notes, made.Starts = notes, tune.Starts(o.Config, dependency, o.Vary, dims)
 	if made.Worlds, err = o.worlds(dependency); err != nil {
 		return nil, fmt.Errorf("lab: %w", err)
 	}
@@ -244,7 +246,8 @@ func (o *TuneOptions) guards() (worlds []tune.World, err error) {
 	return worlds, nil
 }
 
-// Won reports whether the validation shows that a better policy was found.
+// Won reports whether the validation shows that a better policy was found, and no guard that it
+// is worse elsewhere.
 func (t *Tuning) Won() bool { return t.result.Verdict == tune.Win }
 
 // Interrupted reports whether ctx ended it. Then nothing is claimed, and what is said is the

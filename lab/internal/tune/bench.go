@@ -45,16 +45,19 @@ var costs = []Column{
 // bench measures candidates.
 type bench struct {
 	worlds  []World
-	base    policy.Policy
-	dims    []Dimension
+	starts  []Start // the first coordinate of a point
 	goal    *Goal
 	columns []Column // the objective, the bounds, then costs that are neither
 	seed    uint64   // 0 means each scenario's
-	trials  map[string][][]*scenario.Trial
+	trials  map[string]*side
 }
 
+// side is a policy that is ready to run: by world and variation. Beside today's policy are the
+// defaults, if they are others; their columns come after its own.
+type side struct{ own, usual [][]*scenario.Trial }
+
 func newBench(o *Options) *bench {
-	b := &bench{worlds: o.Worlds, base: o.Config.Policies[o.Dependency], dims: o.Dimensions, goal: o.Goal, seed: o.Seed, trials: map[string][][]*scenario.Trial{}}
+	b := &bench{worlds: o.Worlds, starts: o.Starts, goal: o.Goal, seed: o.Seed, trials: map[string]*side{}}
 	b.columns = []Column{o.Goal.Objective}
 	for _, bound := range o.Goal.Bounds {
 		b.columns = append(b.columns, bound.Column)
@@ -69,17 +72,46 @@ func newBench(o *Options) *bench {
 
 // policyOf returns the policy of a point. The error is that it cannot be.
 func (b *bench) policyOf(p Point) (policy.Policy, error) {
-	made := b.base
-	for d, v := range p {
-		if v == b.dims[d].Home {
+	made := b.starts[p[0]].Policy
+	for d, v := range p[1:] {
+		dim := &b.starts[p[0]].Dimensions[d]
+		if v == dim.Home {
 			continue
 		}
 		var err error
-		if made, err = config.Set(made, b.dims[d].Path, b.dims[d].Values[v]); err != nil {
+		if made, err = config.Set(made, dim.Path, dim.Values[v]); err != nil {
 			return made, err
 		}
 	}
 	return made, made.Validate()
+}
+
+// side makes a point ready to run.
+func (b *bench) side(p Point, of []variation) (*side, error) {
+	made, err := b.policyOf(p)
+	if err != nil {
+		return nil, err
+	}
+	s := &side{}
+	if s.own, err = b.ready(made, of); err == nil && slices.Equal(p, b.home()) && !same(made, Defaults(made)) {
+		s.usual, err = b.ready(Defaults(made), of)
+	}
+	return s, err
+}
+
+// measure runs one replication of a side in one variation of a world.
+func (b *bench) measure(s *side, w, variation int, seed uint64, replication int) Row {
+	row := make(Row, 0, 2*len(b.columns))
+	for _, trials := range [][][]*scenario.Trial{s.own, s.usual} {
+		if trials == nil {
+			continue
+		}
+		sample := trials[w][variation].Run(seed, replication)
+		for _, c := range b.columns {
+			row = append(row, c.take(&sample))
+		}
+	}
+	return row
 }
 
 // ready makes a policy ready to run in all worlds, with some variations of each.
@@ -99,25 +131,22 @@ func (b *bench) ready(p policy.Policy, of []variation) ([][]*scenario.Trial, err
 
 // possible reports whether a point can be, and makes it ready for run.
 func (b *bench) possible(p Point) bool {
-	made, err := b.policyOf(p)
-	if err != nil {
-		return false
-	}
-	trials, err := b.ready(made, searched)
+	s, err := b.side(p, searched)
 	if err == nil {
-		b.trials[p.key()] = trials
+		b.trials[p.key()] = s
 	}
 	return err == nil
 }
 
 // run runs a replication of a point in all worlds.
 func (b *bench) run(p Point, replication int) Row {
-	trials := b.trials[p.key()]
-	row := make(Row, 0, len(trials)*len(b.columns))
-	for w := range trials {
-		row = append(row, b.measure(trials[w][replication%len(searched)], b.seedOf(w), replication)...)
+	s := b.trials[p.key()]
+	var own, usual Row
+	for w := range b.worlds {
+		row := b.measure(s, w, replication%len(searched), b.seedOf(w), replication)
+		own, usual = append(own, row[:len(b.columns)]...), append(usual, row[len(b.columns):]...)
 	}
-	return row
+	return append(own, usual...)
 }
 
 // seedOf is the seed of a world's search.
@@ -126,16 +155,6 @@ func (b *bench) seedOf(w int) uint64 {
 		return b.seed
 	}
 	return b.worlds[w].File.Seed
-}
-
-// measure runs one replication of a trial.
-func (b *bench) measure(t *scenario.Trial, seed uint64, replication int) Row {
-	s := t.Run(seed, replication)
-	row := make(Row, len(b.columns))
-	for k, c := range b.columns {
-		row[k] = c.take(&s)
-	}
-	return row
 }
 
 // steep is how many points a bound costs that is missed by all of it: one per cent is five
@@ -163,7 +182,7 @@ func (b *bench) score(rows, home []Row) []float64 {
 	}
 	for w := range b.worlds {
 		for k := range b.goal.Bounds {
-			missed := b.goal.Bounds[k].missed(rows, home, w*len(b.columns)+1+k)
+			missed := b.goal.Bounds[k].missed(rows, home, w*len(b.columns)+1+k, len(b.worlds)*len(b.columns))
 			m := mean(missed)
 			if !(m > 0) {
 				continue
@@ -194,30 +213,28 @@ func (b *bench) unit(home []Row, at int) float64 {
 	return unit
 }
 
-// column is one number of all rows.
+// column is one number of all rows, NaN where it was not measured.
 func column(rows []Row, at int) []float64 {
 	xs := make([]float64, len(rows))
 	for i := range rows {
-		xs[i] = rows[i][at]
+		xs[i] = math.NaN()
+		if at < len(rows[i]) {
+			xs[i] = rows[i][at]
+		}
 	}
 	return xs
 }
 
 // missed says by which share of the bound each replication is beyond it; below 0 it keeps to it.
-// A difference to today that does not count is taken as zero.
-func (bound *Bound) missed(rows, home []Row, at int) []float64 {
+// A difference to today that does not count is taken as zero. What the defaults come to is in
+// the rows of home, so many columns later.
+func (bound *Bound) missed(rows, home []Row, at, later int) []float64 {
 	m := bound.Column.metric()
-	limit := bound.Value
-	if bound.Now {
-		limit = mean(column(home, at))
-	}
-	scale := max(limit, m.floor)
+	limits := bound.limits(column(home, at), column(home, at+later))
+	scale := max(mean(limits), m.floor)
 	missed := make([]float64, len(rows))
 	for i := range rows {
-		x := rows[i][at] - bound.Value
-		if bound.Now {
-			x = rows[i][at] - bound.of(home[i][at])
-		}
+		x := rows[i][at] - limits[i]
 		if !bound.AtMost {
 			x = -x
 		}
@@ -229,15 +246,24 @@ func (bound *Bound) missed(rows, home []Row, at int) []float64 {
 	return missed
 }
 
-// of is the bound, given what the file comes to today.
-func (bound *Bound) of(now float64) float64 {
-	switch {
-	case !bound.Now:
-		return bound.Value
-	case bound.AtMost:
-		return now * (1 + bound.Slack)
+// limits are the bound in each run, given what the file and the defaults come to there.
+func (bound *Bound) limits(now, usual []float64) []float64 {
+	m := bound.Column.metric()
+	if bound.Usual {
+		now = m.weaker(now, usual)
 	}
-	return now * (1 - bound.Slack)
+	limits := make([]float64, len(now))
+	for i, x := range now {
+		switch {
+		case !bound.Now:
+			limits[i] = bound.Value
+		case bound.AtMost:
+			limits[i] = max(x, m.least) * (1 + bound.Slack)
+		default:
+			limits[i] = x * (1 - bound.Slack)
+		}
+	}
+	return limits
 }
 
 // unmeasured names what of the goal is known of no run, such as a recovery where nothing

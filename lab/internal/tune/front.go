@@ -122,13 +122,21 @@ func (b *bench) beats(x, y *FrontRow, columns []int) bool {
 	return better
 }
 
-// changes are what a point changes.
+// changes are what a point changes of the file.
 func (b *bench) changes(p Point) []Change {
-	changes := []Change{}
-	for d, v := range p {
-		if dim := &b.dims[d]; v != dim.Home {
-			changes = append(changes, Change{dim.Path, dim.Values[dim.Home], dim.Values[v], dim.Source})
+	start := &b.starts[p[0]]
+	changes := append([]Change{}, start.Changes...)
+	for d, v := range p[1:] {
+		dim := &start.Dimensions[d]
+		if v == dim.Home {
+			continue
 		}
+		c := Change{dim.Path, dim.Values[dim.Home], dim.Values[v], dim.Source}
+		if i := slices.IndexFunc(changes, func(o Change) bool { return o.Path == dim.Path }); i >= 0 {
+			changes[i].To = c.To
+			continue
+		}
+		changes = append(changes, c)
 	}
 	return changes
 }

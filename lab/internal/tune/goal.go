@@ -14,8 +14,9 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// UsualGoal is the goal of who says none: nothing gets worse, and more is answered.
-const UsualGoal = "goodput first, amplification <= now, recovery <= now"
+// UsualGoal is the goal of who says none: more is answered, and nothing gets worse than it is
+// with the file or with the defaults.
+const UsualGoal = "goodput first, amplification <= usual, recovery <= usual"
 
 // Goal is what is to be had: one metric is to be as good as possible, and the others
 // have bounds.
@@ -31,6 +32,7 @@ type Bound struct {
 	Column Column
 	AtMost bool    // or at least
 	Now    bool    // the bound is what the file comes to today, in the same run
+	Usual  bool    // or what the defaults come to, if that is easier to keep; Now is set
 	Slack  float64 // and this share more, or less
 	Value  float64 // in seconds, as a share of one, or as a number; of no use with Now
 	Added  bool    // it was not in the text
@@ -48,7 +50,8 @@ const maxGoal = 1000
 //
 // Its parts have commas between them. One of them names what is to be as good as possible:
 // METRIC first. The others are METRIC <= VALUE or METRIC >= VALUE, where a value is now for
-// what the file comes to today, now+10% for a tenth more, a duration, a percentage or a
+// what the file comes to today, now+10% for a tenth more, usual and usual+10% for the same or
+// what the defaults come to, if that is easier to keep, a duration, a percentage or a
 // number. A phase may follow a metric or a value: before, during, during faults, after, or
 // overall. Without one the whole run counts, but for amplification and load the trouble. The
 // error is a *[GoalError].
@@ -215,7 +218,11 @@ func (p *parser) value(m *metric, b *Bound) error {
 	if text == "" {
 		return p.fail(at, "a value is missing", "write "+exampleOf(m)+", or now")
 	}
-	if slack, now := strings.CutPrefix(text, "now"); now {
+	word := "now"
+	if b.Usual = strings.HasPrefix(text, "usual"); b.Usual {
+		word = "usual"
+	}
+	if slack, now := strings.CutPrefix(text, word); now {
 		b.Now = true
 		if slack == "" {
 			return nil
@@ -224,7 +231,7 @@ func (p *parser) value(m *metric, b *Bound) error {
 		share, ok := strings.CutPrefix(slack, sign)
 		x, err := percentage(share)
 		if !ok || err != nil {
-			return p.fail(at, fmt.Sprintf("%q is no bound", text), "write now, or now"+sign+"10%")
+			return p.fail(at, fmt.Sprintf("%q is no bound", text), "write "+word+", or "+word+sign+"10%")
 		}
 		b.Slack = x
 		return nil

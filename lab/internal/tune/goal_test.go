@@ -34,7 +34,10 @@ func TestGoalsAreRead(t *testing.T) {
 		}},
 		{"unless there is one", "p99 first, success >= now", Column{"p99", ""}, []Bound{{Column: Column{"success", ""}, Now: true}}},
 		{"nothing is the usual goal", " ", Column{"goodput", ""}, []Bound{
-			{Column: Column{"amplification", scenario.Trouble}, AtMost: true, Now: true}, {Column: Column{"recovery", ""}, AtMost: true, Now: true},
+			{Column: Column{"amplification", scenario.Trouble}, AtMost: true, Now: true, Usual: true}, {Column: Column{"recovery", ""}, AtMost: true, Now: true, Usual: true},
+		}},
+		{"a tenth more than usual", "goodput first, load <= usual+10%", Column{"goodput", ""}, []Bound{
+			{Column: Column{"load", scenario.Trouble}, AtMost: true, Now: true, Usual: true, Slack: 0.1},
 		}},
 	} {
 		g, err := ParseGoal(c.text)
@@ -73,6 +76,7 @@ func TestAMistakeInAGoalHasItsPlaceAndAProposal(t *testing.T) {
 		{"off is no bound", "goodput first, recovery <= off", `"off" is no value`, "10s"},
 		{"no value", "goodput first, recovery <=", "a value is missing", "10s"},
 		{"less than today, of what should be less", "goodput first, recovery <= now-10%", "is no bound", "now+10%"},
+		{"less than usual", "goodput first, recovery <= usual-10%", "is no bound", "usual+10%"},
 		{"a part that is empty", "goodput first,, recovery <= 1s", "a part is empty", "remove the comma"},
 		{"something behind it", "goodput first please", `"please" is at the end`, "comma"},
 		{"a phase of what has none", "goodput first, recovery during <= 1s", "recovery is of the whole run", "remove during"},

@@ -95,6 +95,66 @@ func TestWhatAValidationProves(t *testing.T) {
 	}
 }
 
+// A file that refuses nearly everything sends little. That is no merit, and what it sends is no bound.
+func TestToSendLessThanIsNeededIsNoMerit(t *testing.T) {
+	for _, c := range []struct {
+		fact    string
+		best    []float64
+		verdict string
+	}{
+		{"as much as is needed", []float64{0.9, 0.99}, Win},
+		{"more than is needed", []float64{0.9, 1.05}, Unresolved},
+	} {
+		b := synthetic("goodput first, amplification <= now")
+		now := []float64{0.6, 0.4}
+		if verdict, why := judge(b.rows(drawnPair(1, 20, 2, 0.002, now, c.best))); verdict != c.verdict {
+			t.Errorf("%s: %s: %q", c.fact, verdict, why)
+		}
+		home, rows := []Row{now, now}, []Row{c.best, c.best}
+		if score := mean(b.score(rows, home)); score > 89 != (c.verdict == Win) {
+			t.Errorf("%s: the search gives it %.1f points", c.fact, score)
+		}
+	}
+}
+
+// The defaults are the yardstick: as much as they come to is not called worse, unless the
+// goal says so.
+func TestWhatTheDefaultsComeToIsNotWorse(t *testing.T) {
+	for _, c := range []struct {
+		fact, goal string
+		usual      []float64 // goodput, amplification, recovery
+		verdict    string
+	}{
+		{"as much as the defaults", "goodput first, amplification <= usual, recovery <= usual", []float64{0.9, 1.2, 9}, Win},
+		{"more than the defaults send", "goodput first, amplification <= usual, recovery <= usual", []float64{0.9, 1.1, 9}, Unresolved},
+		{"slower than the defaults", "goodput first, amplification <= usual, recovery <= usual", []float64{0.9, 1.2, 4}, Unresolved},
+		{"more than today, which is what the goal says", "goodput first, amplification <= now, recovery <= usual", []float64{0.9, 1.2, 9}, Unresolved},
+	} {
+		b := synthetic(c.goal)
+		v := drawnPair(1, 20, 3, 0.002, []float64{0.6, 1, 1}, []float64{0.9, 1.2, 8})
+		beside(v, drawnPair(1, 20, 3, 0.002, c.usual, c.usual))
+		if verdict, why := judge(b.rows(v)); verdict != c.verdict {
+			t.Errorf("%s: %s: %q", c.fact, verdict, why)
+		}
+		var home, rows []Row
+		for i := range v.now[0][0] {
+			home, rows = append(home, v.now[0][0][i]), append(rows, v.best[0][0][i])
+		}
+		if score := mean(b.score(rows, home)); score > 89 != (c.verdict == Win) {
+			t.Errorf("%s: the search gives it %.1f points", c.fact, score)
+		}
+	}
+}
+
+// beside puts what the defaults come to beside what the file does.
+func beside(v, usual *pair) {
+	for i := range v.now[0] {
+		for k := range v.now[0][i] {
+			v.now[0][i][k] = append(v.now[0][i][k], usual.now[0][i][k]...)
+		}
+	}
+}
+
 func TestWhatIsWorseWithOtherTroubleIsNoWin(t *testing.T) {
 	b := synthetic("goodput first")
 	v := drawnPair(1, 20, 1, 0.002, []float64{0.9}, []float64{0.95})
@@ -104,6 +164,10 @@ func TestWhatIsWorseWithOtherTroubleIsNoWin(t *testing.T) {
 	verdict, why := judge(b.rows(v))
 	if verdict != Unresolved || !strings.Contains(strings.Join(why, "\n"), "goodput is worse with longer trouble") {
 		t.Errorf("%s: %q", verdict, why)
+	}
+	beside(v, drawnPair(1, 20, 1, 0.002, []float64{0.84}, []float64{0.84}))
+	if verdict, why := judge(b.rows(v)); verdict != Win {
+		t.Errorf("no worse than the defaults: %s: %q", verdict, why)
 	}
 }
 
@@ -156,10 +220,10 @@ func TestABoundCountsBeforeTheObjective(t *testing.T) {
 
 func TestTheFrontIsWhatNobodyBeats(t *testing.T) {
 	b := synthetic("goodput first, amplification <= 1.2")
-	b.dims = []Dimension{{Path: "retry.attempts", Values: []string{"1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12"}, Home: 2}}
+	b.starts = []Start{{Dimensions: []Dimension{{Path: "retry.attempts", Values: []string{"1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12"}, Home: 2}}}}
 	found := &Found{}
 	add := func(v int, goodput, amplification float64) *Candidate {
-		c := &Candidate{Point: Point{v}}
+		c := &Candidate{Point: Point{0, v}}
 		for range 6 {
 			c.Rows = append(c.Rows, Row{goodput, amplification})
 		}

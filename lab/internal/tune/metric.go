@@ -15,6 +15,7 @@ type metric struct {
 	more  bool    // is better
 	worth float64 // the least difference that counts
 	floor float64 // violations are relative to the bound, or to this if it is more
+	least float64 // a bound of what is now is at least this: to send less is no merit
 	phase string  // that is meant if none is said
 	whole bool    // it has no phases
 }
@@ -23,8 +24,8 @@ type metric struct {
 var metrics = []metric{
 	{key: "goodput", name: "answered in time", unit: scenario.Share, more: true, worth: 0.0005, floor: 0.05},
 	{key: "success", name: "answered at all", unit: scenario.Share, more: true, worth: 0.0005, floor: 0.05},
-	{key: "amplification", name: "requests for each that is needed", unit: scenario.Ratio, worth: 0.005, floor: 0.1, phase: scenario.Trouble},
-	{key: "load", name: "load on what is in trouble", unit: scenario.Ratio, worth: 0.005, floor: 0.1, phase: scenario.Trouble},
+	{key: "amplification", name: "requests for each that is needed", unit: scenario.Ratio, worth: 0.005, floor: 0.1, least: 1, phase: scenario.Trouble},
+	{key: "load", name: "load on what is in trouble", unit: scenario.Ratio, worth: 0.005, floor: 0.1, least: 1, phase: scenario.Trouble},
 	{key: "peak", name: "the busiest moment afterwards", unit: scenario.Ratio, worth: 0.005, floor: 0.1, whole: true},
 	{key: "recovery", name: "time to recover", unit: scenario.Seconds, worth: 0.05, floor: 1, whole: true},
 	{key: "retry_tail", name: "retries go on for", unit: scenario.Seconds, worth: 0.05, floor: 1, whole: true},
@@ -45,6 +46,14 @@ func metricOf(key string) *metric {
 		return &metrics[i]
 	}
 	return nil
+}
+
+// weaker returns the numbers of the file or of the defaults: those that are easier to keep to.
+func (m *metric) weaker(now, usual []float64) []float64 {
+	if x, y := mean(now), mean(usual); x < y && !m.more || x > y && m.more || math.IsNaN(x) {
+		return usual
+	}
+	return now
 }
 
 // keys are the keys of all metrics.

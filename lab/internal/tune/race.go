@@ -14,6 +14,13 @@ import (
 // Point is a place in the space: for each dimension, which of its values.
 type Point []int
 
+// Grid is where a search may go from a point: how many values each dimension has. Of a
+// dimension with one value all points of the grid have that of From.
+type Grid struct {
+	From  Point
+	Sizes []int
+}
+
 func (p Point) key() string { return fmt.Sprint([]int(p)) }
 
 // with returns the point with one value changed.
@@ -28,9 +35,9 @@ type Row []float64
 
 // Problem is what is searched. What it calls depends on its arguments alone.
 type Problem struct {
-	Sizes []int  // how many values each dimension has
-	Home  Point  // what the file says today
-	Seed  uint64 // of the points that are drawn
+	Grid          // From is what the file says today
+	Others []Grid // the search goes on in the one whose From is best
+	Seed   uint64 // of the points that are drawn
 
 	// Possible reports whether a point is a policy that can be.
 	Possible func(Point) bool
@@ -63,6 +70,7 @@ type Candidate struct {
 // Found is what a search came to.
 type Found struct {
 	Home, Best *Candidate // Best is Home where nothing better was seen
+	Start      *Candidate // where the search went on: the best of Home and the others
 	All        []*Candidate
 	Runs       int
 	Stopped    string // settled, runs, time or interrupted
@@ -84,6 +92,8 @@ type search struct {
 	tried map[string]*Candidate
 	all   []*Candidate // in the order in which they were made
 	home  *Candidate
+	start *Candidate // the grid is around it
+	grid  Grid
 	runs  int
 	phase string
 	share float64 // of runs and time that may be used

@@ -15,6 +15,7 @@ const ResultVersion = 1
 const (
 	Win        = "win"        // the validation shows that the proposal is better
 	Unresolved = "unresolved" // it does not
+	Harmful    = "harmful"    // it does, and in another scenario the proposal is worse
 	Nothing    = "nothing"    // the search found nothing that looked better
 	Unfinished = "unfinished" // it was interrupted or had no time before the validation could tell
 )
@@ -30,6 +31,7 @@ type Result struct {
 	Dimensions []Dimension `json:"dimensions"`
 	Idle       []string    `json:"idle"`  // keys that changed nothing in any run
 	Notes      []string    `json:"notes"` // what was left out, and why
+	Start      string      `json:"start"` // which policy the search went on from
 	Search     SearchFacts `json:"search"`
 	Verdict    string      `json:"verdict"`
 	Why        []string    `json:"why"`
@@ -63,6 +65,7 @@ type Change struct {
 // Validation is what seeds and trouble said that the search had not seen.
 type Validation struct {
 	Seed       uint64   `json:"seed"`
+	Claim      int      `json:"claim"`   // 1 is of the best, 2 and 3 of what came next, if that was none
 	Seeds      int      `json:"seeds"`   // that were run
 	Planned    int      `json:"planned"` // before the first
 	Variations []string `json:"variations"`
@@ -92,9 +95,12 @@ type Judged struct {
 	Variant  string            `json:"variation,omitempty"` // empty is the mean of all
 	Bound    string            `json:"bound,omitempty"`
 	Now      scenario.Estimate `json:"now"`
+	Usual    scenario.Estimate `json:"usual"` // of the defaults
 	Best     scenario.Estimate `json:"best"`
 	Delta    scenario.Estimate `json:"delta"`   // best − now, in pairs
 	Verdict  string            `json:"verdict"` // better, worse, unresolved
+	Harm     float64           `json:"harm"`    // by how much it is shown to be worse than the file and than the defaults
+	beyond   stat.Interval     // by how much it is worse than both, or below zero better
 	HoldsNow string            `json:"holds_now,omitempty"`
 	Holds    string            `json:"holds,omitempty"` // of the best: yes, no, unresolved
 }
@@ -108,12 +114,13 @@ type FrontRow struct {
 	Proposed bool              `json:"proposed"`
 }
 
-// Guard is a look at the scenarios that come with gabion.
+// Guard is a look at the scenarios that come with gabion. What is worse in one is not better.
 type Guard struct {
 	Scenarios int      `json:"scenarios"`
 	Planned   int      `json:"planned"`
-	Runs      int      `json:"runs"` // of each
-	Worse     []Judged `json:"worse"`
+	Runs      int      `json:"runs"`    // of each
+	Worse     []Judged `json:"worse"`   // than the file and than the defaults; it ends with the first scenario that has one
+	Costs     []Judged `json:"costs"`   // worse than the file, and no worse than the defaults
 	Missing   []string `json:"missing"` // that could not be run, and why
 }
 

@@ -18,15 +18,17 @@ const (
 	exploring = 0.75 // of runs and time; the rest is for the last few
 )
 
-// Search looks for the best point. It begins with points that differ from Home in one
-// dimension, and with some that are drawn. Then it looks around the best, until nothing
-// there is better. In the end it takes back each change that the runs do not show to be of
+// Search looks for the best point. It begins in the best of the grids, with points that differ
+// from where it begins in one dimension, and with some that are drawn. Then it looks around the
+// best, until nothing there is better. In the end it takes back each change that the runs do not show to be of
 // use. The same problem gives the same answer, whatever the number of workers, unless Over
 // or the context ends it.
 func Search(ctx context.Context, p *Problem) *Found {
-	s := &search{Problem: p, ctx: ctx, tried: map[string]*Candidate{}, phase: "looking around", share: exploring}
-	s.home = s.candidate(slices.Clone(p.Home))
-	found := &Found{Home: s.home, Best: s.home, Stopped: Settled}
+	own := *p
+	s := &search{Problem: &own, ctx: ctx, tried: map[string]*Candidate{}, phase: "comparing with the defaults and the presets", share: exploring}
+	s.home = s.candidate(slices.Clone(p.From))
+	s.start, s.grid = s.home, p.Grid
+	found := &Found{Home: s.home, Best: s.home, Start: s.home, Stopped: Settled}
 	if s.home == nil {
 		return found
 	}
@@ -42,7 +44,7 @@ func Search(ctx context.Context, p *Problem) *Found {
 	if s.stop != Interrupted {
 		best, _ = s.final(best)
 	}
-	found.Best, found.All, found.Runs, found.Idle = best, s.all, s.runs, s.idle
+	found.Best, found.Start, found.All, found.Runs, found.Idle = best, s.start, s.all, s.runs, s.idle
 	found.Stopped = cmp.Or(s.stop, Settled)
 	return found
 }
@@ -53,26 +55,31 @@ func (s *search) first() (*Candidate, bool) {
 	if !s.extend([]*Candidate{s.home}, s.Rounds[0]) {
 		return s.home, false
 	}
+	if !s.begin() {
+		return s.start, false
+	}
+	s.phase = "looking around"
+	sizes, from := s.grid.Sizes, s.grid.From
 	values := perDimension
-	if s.left() < perCandidate*(values+drawn)*len(s.Sizes) {
+	if s.left() < perCandidate*(values+drawn)*len(sizes) {
 		values = 2
 	}
-	alone := make([][]*Candidate, len(s.Sizes))
+	alone := make([][]*Candidate, len(sizes))
 	var field []*Candidate
-	for d, size := range s.Sizes {
-		for _, v := range spread(size, s.Home[d], values) {
-			if c := s.candidate(s.Home.with(d, v)); c != nil {
+	for d, size := range sizes {
+		for _, v := range spread(size, from[d], values) {
+			if c := s.candidate(from.with(d, v)); c != nil {
 				alone[d] = append(alone[d], c)
 				field = append(field, c)
 			}
 		}
 	}
-	if len(s.Sizes) > 1 && values == perDimension {
-		for i := range drawn * len(s.Sizes) {
+	if len(sizes) > 1 && values == perDimension {
+		for i := range drawn * len(sizes) {
 			field = append(field, s.candidate(s.draw(uint64(i))))
 		}
 	}
-	best, ok := s.race(s.home, field)
+	best, ok := s.race(s.start, field)
 	s.freeze(alone)
 	if !ok {
 		return best, false
@@ -81,9 +88,38 @@ func (s *search) first() (*Candidate, bool) {
 	return s.race(best, s.combined(alone))
 }
 
+// begin finds the best point to begin with.
+func (s *search) begin() (ok bool) {
+	grids := []Grid{s.grid}
+	var field []*Candidate
+	for _, o := range s.Others {
+		if c := s.candidate(slices.Clone(o.From)); c != nil {
+			field, grids = append(field, c), append(grids, o)
+		}
+	}
+	if len(field) == 0 {
+		return true
+	}
+	bound := s.MaxRuns
+	s.MaxRuns = 0 // is of what is searched from there
+	s.start, ok = s.race(s.home, field)
+	if bound > 0 {
+		s.MaxRuns = bound + s.runs
+	}
+	for _, o := range grids {
+		if slices.Equal(o.From, s.start.Point) {
+			s.grid = o
+		}
+	}
+	return ok
+}
+
 // spread are some values of a dimension, far apart, without that of home. Two are one on
 // each side of it, halfway to the end.
 func spread(size, home, count int) (values []int) {
+	if size == 1 { // all points of the grid have the same
+		return nil
+	}
 	add := func(v int) {
 		if v >= 0 && v < size && v != home && !slices.Contains(values, v) {
 			values = append(values, v)
@@ -116,10 +152,12 @@ func spread(size, home, count int) (values []int) {
 
 // draw returns a point that is drawn.
 func (s *search) draw(i uint64) Point {
-	p := make(Point, len(s.Sizes))
+	p := slices.Clone(s.grid.From)
 	stream := draw.New(s.Seed, forPoints, i)
-	for d, size := range s.Sizes {
-		p[d] = stream.N(size)
+	for d, size := range s.grid.Sizes {
+		if size > 1 {
+			p[d] = stream.N(size)
+		}
 	}
 	return p
 }
@@ -132,9 +170,9 @@ func (s *search) freeze(alone [][]*Candidate) {
 	for d := range alone {
 		same := len(alone[d]) > 0
 		for _, c := range alone[d] {
-			n := min(len(c.Rows), len(s.home.Rows))
+			n := min(len(c.Rows), len(s.start.Rows))
 			for i := range n {
-				same = same && alike(c.Rows[i], s.home.Rows[i])
+				same = same && alike(c.Rows[i], s.start.Rows[i])
 			}
 			same = same && n > 0
 		}
@@ -144,9 +182,9 @@ func (s *search) freeze(alone [][]*Candidate) {
 	}
 }
 
-// alike reports whether two runs came to the same.
+// alike reports whether two runs came to the same. The second may know more.
 func alike(a, b Row) bool {
-	return slices.EqualFunc(a, b, func(x, y float64) bool { return x == y || x != x && y != y })
+	return slices.EqualFunc(a, b[:len(a)], func(x, y float64) bool { return x == y || x != x && y != y })
 }
 
 // combined are points that have the best value of some dimensions at once: of the one in
@@ -160,7 +198,7 @@ func (s *search) combined(alone [][]*Candidate) (field []*Candidate) {
 	for d := range alone {
 		best := move{d: d, gain: s.Worth}
 		for _, c := range alone[d] {
-			if g := s.against(c, s.home, len(c.Rows)).Value; g > best.gain {
+			if g := s.against(c, s.start, len(c.Rows)).Value; g > best.gain {
 				best.v, best.gain = c.Point[d], g
 			}
 		}
@@ -177,7 +215,7 @@ func (s *search) combined(alone [][]*Candidate) (field []*Candidate) {
 		}
 		return 0
 	})
-	p := slices.Clone(s.Home)
+	p := slices.Clone(s.grid.From)
 	for _, m := range moves {
 		p = p.with(m.d, m.v)
 		field = append(field, s.candidate(p))
@@ -186,13 +224,13 @@ func (s *search) combined(alone [][]*Candidate) (field []*Candidate) {
 }
 
 // around are the points next to a candidate: one value and two values away in each
-// dimension, and with the value of home.
+// dimension, and with the value that the search began with.
 func (s *search) around(c *Candidate) (field []*Candidate) {
-	for d, size := range s.Sizes {
-		if slices.Contains(s.idle, d) {
+	for d, size := range s.grid.Sizes {
+		if size == 1 || slices.Contains(s.idle, d) {
 			continue
 		}
-		for _, v := range []int{c.Point[d] - 1, c.Point[d] + 1, c.Point[d] - 2, c.Point[d] + 2, s.Home[d]} {
+		for _, v := range []int{c.Point[d] - 1, c.Point[d] + 1, c.Point[d] - 2, c.Point[d] + 2, s.grid.From[d]} {
 			if v < 0 || v >= size || v == c.Point[d] {
 				continue
 			}
@@ -208,7 +246,7 @@ func (s *search) around(c *Candidate) (field []*Candidate) {
 func (s *search) final(best *Candidate) (*Candidate, bool) {
 	s.phase = "the last few"
 	last := s.Rounds[len(s.Rounds)-1]
-	field := slices.DeleteFunc(slices.Clone(s.all), func(c *Candidate) bool { return len(c.Rows) < last || c == best || c == s.home })
+	field := slices.DeleteFunc(slices.Clone(s.all), func(c *Candidate) bool { return len(c.Rows) < last || c == best || c == s.start || c == s.home })
 	slices.SortStableFunc(field, func(a, b *Candidate) int {
 		x, y := mean(s.score(a, last)), mean(s.score(b, last))
 		switch {
@@ -219,7 +257,12 @@ func (s *search) final(best *Candidate) (*Candidate, bool) {
 		}
 		return 0
 	})
-	field = append([]*Candidate{s.home, best}, field[:min(len(field), finalists-1)]...)
+	field = field[:min(len(field), finalists-1)]
+	for _, c := range []*Candidate{s.start, best, s.home} {
+		if !slices.Contains(field, c) {
+			field = append([]*Candidate{c}, field...)
+		}
+	}
 	if !s.extend(field, s.Final) {
 		return best, false
 	}
@@ -227,6 +270,9 @@ func (s *search) final(best *Candidate) (*Candidate, bool) {
 		if s.against(c, best, s.Final).Value > 0 {
 			best = c
 		}
+	}
+	if len(s.Others) > 0 && best.Point[0] != s.start.Point[0] {
+		return best, true // one of the others, as it is
 	}
 	return s.simplify(best)
 }
@@ -241,8 +287,8 @@ func (s *search) simplify(best *Candidate) (*Candidate, bool) {
 		loss      float64
 	}
 	var field []*Candidate
-	for d := range s.Sizes {
-		if c := s.candidate(best.Point.with(d, s.Home[d])); c != nil && c != best {
+	for d := range s.grid.Sizes {
+		if c := s.candidate(best.Point.with(d, s.grid.From[d])); c != nil && c != best {
 			field = append(field, c)
 		}
 	}
@@ -250,15 +296,15 @@ func (s *search) simplify(best *Candidate) (*Candidate, bool) {
 		return best, false
 	}
 	var reverts []revert
-	for d := range s.Sizes {
-		if c := s.candidate(best.Point.with(d, s.Home[d])); c != nil && c != best && s.useless(best, c) {
+	for d := range s.grid.Sizes {
+		if c := s.candidate(best.Point.with(d, s.grid.From[d])); c != nil && c != best && s.useless(best, c) {
 			reverts = append(reverts, revert{d, -s.against(c, best, s.Final).Value})
 		}
 	}
 	slices.SortStableFunc(reverts, func(a, b revert) int { return cmp.Compare(a.loss, b.loss) })
 	kept := best
 	for _, r := range reverts {
-		c := s.candidate(kept.Point.with(r.dimension, s.Home[r.dimension]))
+		c := s.candidate(kept.Point.with(r.dimension, s.grid.From[r.dimension]))
 		if c == nil {
 			continue
 		}

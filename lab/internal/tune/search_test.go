@@ -23,7 +23,7 @@ func hill(top Point, height, noise float64, seed uint64) *Problem {
 		return -height * far
 	}
 	return &Problem{
-		Sizes: sizes, Home: home, Seed: seed, Worth: 0.05, Rounds: []int{3, 6, 12}, Final: 24,
+		Grid: Grid{From: home, Sizes: sizes}, Seed: seed, Worth: 0.05, Rounds: []int{3, 6, 12}, Final: 24,
 		Run: func(p Point, replication int) Row {
 			shared := draw.New(seed, 1, uint64(replication))
 			part := uint64(replication)
@@ -61,6 +61,39 @@ func TestASearchFindsTheTopOfAHill(t *testing.T) {
 	}
 }
 
+// The search goes on in the grid whose beginning is best, whatever is far better elsewhere.
+func TestASearchGoesOnFromTheBestOfItsStarts(t *testing.T) {
+	top := Point{5, 1, 7, 4, 2}
+	for seed := range uint64(4) {
+		p := hill(top, 20, 0.3, seed)
+		run := p.Run
+		p.Run = func(q Point, replication int) Row { return run(q[1:], replication) }
+		sizes := append([]int{1}, p.Sizes...)
+		p.Grid = Grid{From: append(Point{0}, p.From...), Sizes: sizes}
+		p.Others = []Grid{{From: Point{1, 0, 8, 0, 8, 8}, Sizes: sizes}, {From: Point{2, 4, 2, 6, 4, 3}, Sizes: sizes}, {From: Point{3, 0, 0, 0, 0, 0}, Sizes: sizes}}
+		p.MaxRuns = 500
+		found := Search(t.Context(), p)
+		if !slices.Equal(found.Start.Point, p.Others[1].From) || found.Best.Point[0] != 2 {
+			t.Errorf("seed %d: from %v to %v", seed, found.Start.Point, found.Best.Point)
+		}
+		for _, c := range found.All {
+			other := c.Point[0] != 2
+			if is := func(g Grid) bool { return slices.Equal(c.Point, g.From) }; other && !is(p.Grid) && !slices.ContainsFunc(p.Others, is) {
+				t.Errorf("seed %d: %v is in no grid", seed, c.Point)
+			}
+		}
+		for _, o := range p.Others {
+			if !slices.ContainsFunc(found.All, func(c *Candidate) bool { return slices.Equal(c.Point, o.From) && len(c.Rows) > 0 }) {
+				t.Errorf("seed %d: %v was not tried", seed, o.From)
+			}
+		}
+		p.MaxRuns, p.Others = 2, p.Others[1:2] // the bound is of what is searched besides
+		if found := Search(t.Context(), p); !slices.Equal(found.Best.Point, p.Others[0].From) {
+			t.Errorf("seed %d, without a search: %v", seed, found.Best.Point)
+		}
+	}
+}
+
 func abs(x int) int { return max(x, -x) }
 
 func TestWhatIsOfNoUseIsTakenBack(t *testing.T) {
@@ -80,7 +113,7 @@ func TestADimensionThatChangesNothingIsNamed(t *testing.T) {
 	p := hill(Point{5, 1, 7, 4, 2}, 20, 0, 1)
 	run := p.Run
 	p.Run = func(q Point, replication int) Row { return run(q.with(3, 0), replication) }
-	if found := Search(t.Context(), p); !slices.Equal(found.Idle, []int{3}) || found.Best.Point[3] != p.Home[3] {
+	if found := Search(t.Context(), p); !slices.Equal(found.Idle, []int{3}) || found.Best.Point[3] != p.From[3] {
 		t.Errorf("idle %v, best %v", found.Idle, found.Best.Point)
 	}
 }
@@ -128,7 +161,7 @@ func TestASearchKeepsToItsBounds(t *testing.T) {
 		}
 	}
 	found := Search(ctx, p)
-	if found.Stopped != Interrupted || found.Runs != 400 || slices.Equal(found.Best.Point, p.Home) {
+	if found.Stopped != Interrupted || found.Runs != 400 || slices.Equal(found.Best.Point, p.From) {
 		t.Errorf("interrupted: %s after %d runs with %v", found.Stopped, found.Runs, found.Best.Point)
 	}
 }
@@ -150,7 +183,7 @@ func TestWithLittleTimeFewerPointsAreTried(t *testing.T) {
 				first = candidates
 			}
 		}
-		if found := Search(t.Context(), p); first < c.least || first > c.least+4 || slices.Equal(found.Best.Point, p.Home) {
+		if found := Search(t.Context(), p); first < c.least || first > c.least+4 || slices.Equal(found.Best.Point, p.From) {
 			t.Errorf("%s: %d candidates at first, and then %v", c.fact, first, found.Best.Point)
 		}
 	}
@@ -182,12 +215,12 @@ func TestAnUnknownScoreWinsNothing(t *testing.T) {
 	p := hill(Point{5, 1, 7, 4, 2}, 20, 0.1, 1)
 	run := p.Run
 	p.Run = func(q Point, replication int) Row {
-		if slices.Equal(q, p.Home) {
+		if slices.Equal(q, p.From) {
 			return run(q, replication)
 		}
 		return Row{math.NaN()}
 	}
-	if found := Search(t.Context(), p); !slices.Equal(found.Best.Point, p.Home) {
+	if found := Search(t.Context(), p); !slices.Equal(found.Best.Point, p.From) {
 		t.Errorf("found %v", found.Best.Point)
 	}
 }

@@ -112,6 +112,18 @@ func (s settings) find(path string) *config.Setting {
 	return nil
 }
 
+// source says where a value comes from, or that of the section that is off.
+func (s settings) source(path string) string {
+	for at := path; ; at = at[:strings.LastIndexByte(at, '.')] {
+		if found := s.find(at); found != nil {
+			return found.Source
+		}
+		if !strings.Contains(at, ".") {
+			return "default"
+		}
+	}
+}
+
 // dimension makes a key ready to be varied.
 func (s settings) dimension(p policy.Policy, path, values string) (d Dimension, err error) {
 	if section, _, _ := strings.Cut(path, "."); slices.Contains(facts, section) {

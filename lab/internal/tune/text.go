@@ -36,6 +36,7 @@ func show(s string) string { return finding.Printable(s) }
 // verdicts are what a result comes to, in a line.
 var verdicts = map[string]string{
 	Win:        "A better file was found, and the validation shows it.",
+	Harmful:    "NOT BETTER: the best that was found is better here, and worse elsewhere. The file stays as it is.",
 	Unresolved: "NOT RESOLVED: the validation does not show that the best that was found is better.",
 	Nothing:    "NOT RESOLVED: nothing better was found.",
 	Unfinished: "NOT VALIDATED: it ended before the validation could tell. What follows is the best that is known.",
@@ -141,13 +142,16 @@ func (r *Result) guardText(b *bytes.Buffer) {
 	}
 	fmt.Fprintf(b, "In %d of the %d scenarios that judge the defaults, %d runs each, with what each says of keys and safety:\n", g.Scenarios, g.Planned, g.Runs)
 	for _, j := range g.Worse {
-		fmt.Fprintf(b, "  WORSE in %s: %s %s\n", j.Scenario, j.Label, j.difference())
+		fmt.Fprintf(b, "  WORSE in %s: %s %s; the defaults: %s\n", j.Scenario, j.Label, j.difference(), value(j.Usual.Value, j.Unit))
+	}
+	for _, j := range g.Costs {
+		fmt.Fprintf(b, "  a cost in %s: %s %s; the defaults: %s\n", j.Scenario, j.Label, j.difference(), value(j.Usual.Value, j.Unit))
 	}
 	for _, m := range g.Missing {
 		fmt.Fprintf(b, "  not known: %s\n", show(m))
 	}
 	if len(g.Worse) == 0 {
-		b.WriteString("  in none of them it is plainly worse than today\n")
+		b.WriteString("  in none of them it is plainly worse than the file and than the defaults\n")
 	}
 	b.WriteString("\n")
 }
@@ -158,7 +162,7 @@ var stops = map[string]string{
 }
 
 func (r *Result) facts(b *bytes.Buffer) {
-	fmt.Fprintf(b, "searched   %d candidates in %d runs; %s\n", r.Search.Candidates, r.Search.Runs, stops[r.Search.Stopped])
+	fmt.Fprintf(b, "searched   %d candidates in %d runs, from %s on; %s\n", r.Search.Candidates, r.Search.Runs, r.Start, stops[r.Search.Stopped])
 	var varied []string
 	for _, d := range r.Dimensions {
 		varied = append(varied, fmt.Sprintf("%s %s..%s", d.Path, d.Values[0], d.Values[len(d.Values)-1]))
@@ -174,6 +178,12 @@ func (r *Result) facts(b *bytes.Buffer) {
 		fmt.Fprintf(b, "note       %s\n", show(n))
 	}
 	if r.Verdict == Win {
+		if r.Validation.Claim > 1 {
+			fmt.Fprintf(b, "claim      number %d: what was validated before was not better\n", r.Validation.Claim)
+		}
+		if r.Guard == nil {
+			b.WriteString("guards     none: whether it is worse in other scenarios is not known\n")
+		}
 		b.WriteString("how sure   where nothing is better, 1 validation of 40 says that something is. What the scenario does not model is not\n           in these numbers: gabion lab run shows what it does\n")
 	}
 	fmt.Fprintf(b, "again      %s\n", show(r.Command))

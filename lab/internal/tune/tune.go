@@ -26,8 +26,8 @@ import (
 type Options struct {
 	Worlds     []World
 	Config     *config.File
-	Dependency string // of Config
-	Dimensions []Dimension
+	Dependency string  // of Config
+	Starts     []Start // the file as it is first
 	Notes      []string
 	Goal       *Goal
 	Seed       uint64 // 0 means each scenario's
@@ -53,10 +53,10 @@ type Progress struct {
 	Done, All  int    // runs; All is 0 if unknown
 }
 
-// The shares of the time after which the search and the validation end.
+// The shares of the time after which the search and the validation end. The rest is for the guards.
 const (
-	searchShare   = 0.6
-	validateShare = 0.92
+	searchShare   = 0.5
+	validateShare = 0.75
 )
 
 // Rounds of the races: how many runs a candidate has after each. They are multiples of the
@@ -73,7 +73,7 @@ const worthPoints = 0.05
 // over, the result says what is known until then.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	b := newBench(&o)
-	if _, err := b.ready(b.base, searched); err != nil {
+	if _, err := b.side(b.home(), searched); err != nil {
 		return nil, err
 	}
 	found := Search(ctx, o.problem(b))
@@ -89,7 +89,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	r := o.result(b, found)
 	defer func() { r.Interrupted = ctx.Err() != nil }()
 	if found.Best == found.Home {
-		r.Verdict, r.Why = Nothing, []string{"no candidate was better than the file as it is"}
+		r.Verdict, r.Why = Nothing, []string{"no candidate was better than the file as it is, neither the defaults nor a preset"}
 		if found.Stopped == Interrupted {
 			r.Verdict = Unfinished
 		}
@@ -99,22 +99,64 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		r.Verdict, r.Why = Unfinished, []string{"the search was interrupted, and nothing was validated"}
 		return r, nil
 	}
-	if err := o.validate(ctx, b, found, r); err != nil {
-		return nil, err
-	}
-	if r.Verdict == Win && len(o.Guards) > 0 && ctx.Err() == nil {
-		r.Guard = o.guard(ctx, b, found.Best.Point)
+	for i, c := range o.claims(b, found) {
+		tried := *r
+		if err := o.claim(ctx, b, found, c, i, &tried); err != nil {
+			return nil, err
+		}
+		if i == 0 || tried.Verdict == Win {
+			r = &tried
+		}
+		if tried.Verdict == Win || tried.Verdict == Unfinished {
+			break
+		}
 	}
 	return r, nil
 }
 
+// claims are what is proposed: the best, then what the search began with, then the defaults, as
+// far as they look better than the file.
+func (o *Options) claims(b *bench, found *Found) []*Candidate {
+	all := []*Candidate{found.Best}
+	for _, c := range append([]*Candidate{found.Start}, found.All...) {
+		if c != found.Start && (c.Point[0] != defaultsAt || !slices.Equal(c.Point, o.Starts[defaultsAt].grid(defaultsAt).From)) {
+			continue
+		}
+		if n := min(len(c.Rows), len(found.Home.Rows)); c != found.Home && !slices.Contains(all, c) && n > 0 {
+			if mean(b.score(c.Rows[:n], found.Home.Rows[:n])) > mean(b.score(found.Home.Rows[:n], found.Home.Rows[:n])) {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// claim validates a candidate, and looks whether it is worse in a guard.
+func (o *Options) claim(ctx context.Context, b *bench, found *Found, c *Candidate, index int, r *Result) error {
+	r.Changes = b.changes(c.Point)
+	if err := o.validate(ctx, b, found, c, index, r); err != nil || r.Verdict != Win || len(o.Guards) == 0 {
+		return err
+	}
+	r.Guard = o.guard(ctx, b, c.Point)
+	switch {
+	case len(r.Guard.Worse) > 0:
+		r.Verdict, r.Why = Harmful, nil
+		for _, j := range r.Guard.Worse {
+			r.Why = append(r.Why, fmt.Sprintf("%s is worse in %s: %s", j.Label, j.Scenario, j.difference()))
+		}
+	case r.Guard.Scenarios+len(r.Guard.Missing) < r.Guard.Planned:
+		r.Verdict, r.Why = Unfinished, []string{fmt.Sprintf("it is better here, and the time was over after %d of %d scenarios in which it must not be worse", r.Guard.Scenarios, r.Guard.Planned)}
+	}
+	return nil
+}
+
 func (o *Options) problem(b *bench) *Problem {
-	sizes := make([]int, len(o.Dimensions))
-	for d := range sizes {
-		sizes[d] = len(o.Dimensions[d].Values)
+	grids := make([]Grid, len(o.Starts))
+	for i := range grids {
+		grids[i] = o.Starts[i].grid(i)
 	}
 	p := &Problem{
-		Sizes: sizes, Home: b.home(), Seed: b.seedOf(0), Possible: b.possible, Run: b.run, Score: b.score,
+		Grid: grids[0], Others: grids[1:], Seed: b.seedOf(0), Possible: b.possible, Run: b.run, Score: b.score,
 		Worth: worthPoints, Rounds: rounds, Final: finalRuns, MaxRuns: o.MaxRuns, Workers: o.Workers,
 	}
 	if o.Used != nil {
@@ -131,8 +173,9 @@ func (o *Options) problem(b *bench) *Problem {
 
 func (o *Options) result(b *bench, found *Found) *Result {
 	r := &Result{
-		Version: ResultVersion, Goal: o.Goal.Text, Added: []string{}, Config: o.Config.Name, Dependency: o.Dependency, Dimensions: o.Dimensions,
-		Idle: []string{}, Notes: append([]string{}, o.Notes...), Changes: b.changes(found.Best.Point), Why: []string{}, Command: o.Command,
+		Version: ResultVersion, Goal: o.Goal.Text, Added: []string{}, Config: o.Config.Name, Dependency: o.Dependency, Dimensions: o.Starts[found.Start.Point[0]].Dimensions,
+		Start: o.Starts[found.Start.Point[0]].Name,
+		Idle:  []string{}, Notes: append([]string{}, o.Notes...), Changes: b.changes(found.Best.Point), Why: []string{}, Command: o.Command,
 		Search: SearchFacts{Seed: o.Seed, Candidates: len(found.All), Runs: found.Runs, Stopped: found.Stopped},
 	}
 	for _, bound := range o.Goal.Bounds {
@@ -144,7 +187,7 @@ func (o *Options) result(b *bench, found *Found) *Result {
 		r.Scenarios = append(r.Scenarios, w.File.Name)
 	}
 	for _, d := range found.Idle {
-		r.Idle = append(r.Idle, o.Dimensions[d].Path)
+		r.Idle = append(r.Idle, r.Dimensions[d-1].Path) // the first coordinate is the start
 	}
 	columns := b.frontColumns()
 	for _, k := range columns {
@@ -154,10 +197,10 @@ func (o *Options) result(b *bench, found *Found) *Result {
 	return r
 }
 
-// validate compares the best with today's policy.
-func (o *Options) validate(ctx context.Context, b *bench, found *Found, r *Result) error {
-	n := min(len(found.Best.Rows), len(found.Home.Rows))
-	now, best := b.score(found.Home.Rows[:n], found.Home.Rows[:n]), b.score(found.Best.Rows[:n], found.Home.Rows[:n])
+// validate compares a candidate with today's policy, in runs that no claim before had.
+func (o *Options) validate(ctx context.Context, b *bench, found *Found, c *Candidate, index int, r *Result) error {
+	n := min(len(c.Rows), len(found.Home.Rows))
+	now, best := b.score(found.Home.Rows[:n], found.Home.Rows[:n]), b.score(c.Rows[:n], found.Home.Rows[:n])
 	differences := make([]float64, 0, n)
 	for i := range now {
 		if d := best[i] - now[i]; !math.IsNaN(d) {
@@ -168,7 +211,7 @@ func (o *Options) validate(ctx context.Context, b *bench, found *Found, r *Resul
 	var ended func() bool
 	if o.Used != nil {
 		used := o.Used()
-		perSeed := used / float64(max(found.Runs, 1)) * float64(2*len(validated))
+		perSeed := used / float64(max(found.Runs, 1)) * float64(3*len(validated))
 		seeds = min(seeds, max(int((validateShare-used)/max(perSeed, 1e-9)), leastSeeds))
 		until := validateShare
 		if seeds <= leastSeeds {
@@ -176,11 +219,14 @@ func (o *Options) validate(ctx context.Context, b *bench, found *Found, r *Resul
 		}
 		ended = func() bool { return o.Used() > until }
 	}
-	v, err := b.validate(ctx, found.Best.Point, validated, seeds, o.Workers, func(w int) uint64 { return o.Validation + b.seedOf(w) }, ended, o.told("validating"))
+	v, err := b.validate(ctx, c.Point, o.Workers, check{
+		of: validated, first: index * mostSeeds, runs: seeds, ended: ended, told: o.told("validating"),
+		seed: func(w int) uint64 { return o.Validation + b.seedOf(w) },
+	})
 	if err != nil {
 		return err
 	}
-	r.Validation = &Validation{Seed: o.Validation, Seeds: v.seeds, Planned: seeds, Variations: []string{}}
+	r.Validation = &Validation{Seed: o.Validation, Claim: index + 1, Seeds: v.seeds, Planned: seeds, Variations: []string{}}
 	for _, variation := range validated {
 		r.Validation.Variations = append(r.Validation.Variations, variation.name)
 	}
@@ -206,42 +252,63 @@ func (o *Options) told(phase string) func(done, all int) {
 	return func(done, all int) { o.Progress(Progress{Phase: phase, Done: done, All: all}) }
 }
 
-// guardRuns is how often each guard is run: enough to see what is plainly worse.
-const guardRuns = 3
+// guardRuns is how often each guard is run, and in doubt.
+var guardRuns = [...]int{3, 12}
 
-// harm is the least difference by which a guard warns.
-var harm = map[Column]float64{{"goodput", ""}: 0.005, {"load", scenario.Trouble}: 0.05, {"recovery", ""}: 2}
+// guarded is what must not be worse in a guard.
+var guarded = []Column{{"goodput", ""}, {"load", scenario.Trouble}, {"recovery", ""}}
 
-// guard compares both sides in other scenarios.
+// harm is the least difference that counts in a guard.
+func (j *Judged) harm() float64 {
+	return map[string]float64{"goodput": 0.005, "load": 0.05, "recovery": 2}[j.Label]
+}
+
+// guard compares both sides in other scenarios, until one is worse. Where they may be worse by
+// what counts, and the runs do not tell, there are more of them.
 func (o *Options) guard(ctx context.Context, b *bench, best Point) *Guard {
-	g := &Guard{Planned: len(o.Guards), Runs: guardRuns, Worse: []Judged{}, Missing: []string{}}
-	for _, w := range o.Guards {
-		if ctx.Err() != nil || o.Used != nil && o.Used() > 1 {
-			g.Missing = append(g.Missing, "no time was left for the others")
-			break
+	g := &Guard{Planned: len(o.Guards), Runs: guardRuns[0], Worse: []Judged{}, Costs: []Judged{}, Missing: []string{}}
+	for i := 0; i < len(o.Guards) && len(g.Worse) == 0; i++ {
+		rows, err := o.guardIn(ctx, b, best, o.Guards[i], guardRuns[0])
+		if slices.ContainsFunc(rows, func(j Judged) bool { return j.beyond.Value > 0 && j.beyond.High >= j.harm() && j.Harm < j.harm() }) {
+			rows, err = o.guardIn(ctx, b, best, o.Guards[i], guardRuns[1])
 		}
-		one := &bench{worlds: []World{w}, base: b.base, dims: b.dims, goal: b.goal, seed: b.seed}
-		for c := range harm {
-			one.columns = append(one.columns, c)
-		}
-		slices.SortFunc(one.columns, func(x, y Column) int { return slices.Index(keys(), x.Key) - slices.Index(keys(), y.Key) })
-		v, err := one.validate(ctx, best, searched[:1], guardRuns, o.Workers, one.seedOf, nil, o.told("in "+w.File.Name))
 		if err != nil {
 			g.Missing = append(g.Missing, err.Error())
 			continue
 		}
-		if v.seeds == 0 {
-			continue
+		if rows == nil {
+			break
 		}
 		g.Scenarios++
-		for k, c := range one.columns {
-			j := one.judged(v, 0, -1, k, Cost)
-			if j.Scenario = w.File.Name; j.Verdict == stat.Worse.String() && math.Abs(j.Delta.Value) >= harm[c] {
+		for _, j := range rows {
+			switch m := metricOf(j.Label); {
+			case !m.more && j.Best.Value <= m.least: // to send less is no merit
+			case j.Harm >= j.harm():
 				g.Worse = append(g.Worse, j)
+			case j.Verdict == stat.Worse.String() && math.Abs(j.Delta.Value) >= j.harm():
+				g.Costs = append(g.Costs, j)
 			}
 		}
 	}
 	return g
+}
+
+// guardIn compares both sides in a guard. It returns nil where time ends it.
+func (o *Options) guardIn(ctx context.Context, b *bench, best Point, w World, runs int) (rows []Judged, err error) {
+	one := &bench{worlds: []World{w}, starts: b.starts, goal: b.goal, seed: b.seed, columns: guarded}
+	v, err := one.validate(ctx, best, o.Workers, check{
+		of: searched[:1], runs: runs, seed: one.seedOf, told: o.told("in " + w.File.Name),
+		ended: func() bool { return o.Used != nil && o.Used() > 1 },
+	})
+	if err != nil || v.seeds < runs {
+		return nil, err
+	}
+	for k := range one.columns {
+		j := one.judged(v, 0, -1, k, Cost)
+		j.Scenario = w.File.Name
+		rows = append(rows, j)
+	}
+	return rows, nil
 }
 
 // Like places a candidate as what calls by a policy of a scenario: with what the scenario says

@@ -35,86 +35,108 @@ type pair struct {
 	seeds     int // that are complete
 }
 
-// validate runs both sides with seeds and trouble that the search has not seen. What ended
-// stopped is kept.
-func (b *bench) validate(ctx context.Context, best Point, of []variation, seeds, workers int, seed func(w int) uint64, ended func() bool, told func(done, all int)) (*pair, error) {
+// check is a comparison that is to be made: of which variations, and with which replications.
+type check struct {
+	of          []variation
+	first, runs int
+	seed        func(w int) uint64
+	ended       func() bool // nil means never
+	told        func(done, all int)
+}
+
+// validate runs both sides. What ended stopped is kept.
+func (b *bench) validate(ctx context.Context, best Point, workers int, c check) (*pair, error) {
 	v := &pair{}
-	var sides [2][][]*scenario.Trial
+	var sides [2]*side
 	for i, p := range []Point{b.home(), best} {
-		made, err := b.policyOf(p)
-		if err != nil {
-			return nil, err
-		}
-		if sides[i], err = b.ready(made, of); err != nil {
+		var err error
+		if sides[i], err = b.side(p, c.of); err != nil {
 			return nil, err
 		}
 	}
-	each := len(b.worlds) * len(of) * 2
-	rows := make([]Row, seeds*each)
+	made, err := b.policyOf(best)
+	twins := err == nil && same(made, Defaults(made))
+	if twins { // they run once
+		sides[0].usual = nil
+	}
+	each := len(b.worlds) * len(c.of) * 2
+	rows := make([]Row, c.runs*each)
 	run := func(i int) {
-		w, k, side := i%each/2/len(of), i%each/2%len(of), i%2
-		rows[i] = b.measure(sides[side][w][k], seed(w), i/each)
+		w, k := i%each/2/len(c.of), i%each/2%len(c.of)
+		rows[i] = b.measure(sides[i%2], w, k, c.seed(w), c.first+i/each)
 	}
-	parallel(len(rows), workers, func() bool { return ctx.Err() != nil || ended != nil && ended() }, run, func(done int) {
-		if told != nil {
-			told(done, len(rows))
+	parallel(len(rows), workers, func() bool { return ctx.Err() != nil || c.ended != nil && c.ended() }, run, func(done int) {
+		if c.told != nil {
+			c.told(done, len(rows))
 		}
 	})
 	v.now, v.best = make([][][]Row, len(b.worlds)), make([][][]Row, len(b.worlds))
 	for w := range b.worlds {
-		v.now[w], v.best[w] = make([][]Row, len(of)), make([][]Row, len(of))
+		v.now[w], v.best[w] = make([][]Row, len(c.of)), make([][]Row, len(c.of))
 	}
-	for ; v.seeds < seeds; v.seeds++ {
+	for ; v.seeds < c.runs; v.seeds++ {
 		all := rows[v.seeds*each : (v.seeds+1)*each]
 		if slices.ContainsFunc(all, func(r Row) bool { return r == nil }) {
 			break
 		}
 		for i, r := range all {
-			w, k, side := i/2/len(of), i/2%len(of), [2][][][]Row{v.now, v.best}[i%2]
+			w, k, side := i/2/len(c.of), i/2%len(c.of), [2][][][]Row{v.now, v.best}[i%2]
+			if twins && i%2 == 0 {
+				r = append(r, all[i+1]...)
+			}
 			side[w][k] = append(side[w][k], r)
 		}
 	}
 	return v, nil
 }
 
-func (b *bench) home() Point {
-	p := make(Point, len(b.dims))
-	for d := range p {
-		p[d] = b.dims[d].Home
-	}
-	return p
-}
+// home is the file as it is.
+func (b *bench) home() Point { return b.starts[0].grid(0).From }
 
-// values are a column of both sides, by seed: the mean over worlds and variations of what
-// is known of both. World or variation -1 is all.
-func (v *pair) values(world, variation, k int) (now, best []float64) {
+// values are a column of the file, the defaults and the best, by seed: the mean over worlds and
+// variations of what is known of all. World or variation -1 is all.
+func (b *bench) values(v *pair, world, variation, k int) (now, usual, best []float64) {
 	for seed := range v.seeds {
-		x, y, n := 0.0, 0.0, 0
+		x, u, y, n := 0.0, 0.0, 0.0, 0
 		for w := range v.now {
 			for i := range v.now[w] {
 				if world >= 0 && w != world || variation >= 0 && i != variation {
 					continue
 				}
-				p, q := v.now[w][i][seed][k], v.best[w][i][seed][k]
+				row := v.now[w][i][seed]
+				p, q := row[k], v.best[w][i][seed][k]
+				r := p
+				if at := k + len(b.columns); at < len(row) && !math.IsNaN(row[at]) {
+					r = row[at]
+				}
 				if !math.IsNaN(p) && !math.IsNaN(q) {
-					x, y, n = x+p, y+q, n+1
+					x, u, y, n = x+p, u+r, y+q, n+1
 				}
 			}
 		}
 		if n > 0 {
-			now, best = append(now, x/float64(n)), append(best, y/float64(n))
+			now, usual, best = append(now, x/float64(n)), append(usual, u/float64(n)), append(best, y/float64(n))
 		}
 	}
-	return now, best
+	return now, usual, best
 }
 
 // judged compares both sides in a column.
 func (b *bench) judged(v *pair, world, variation, k int, role string) Judged {
-	now, best := v.values(world, variation, k)
+	now, usual, best := b.values(v, world, variation, k)
 	m := b.columns[k].metric()
 	delta, verdict := stat.Paired(now, best, m.more, m.worth)
+	floor := Bound{Column: b.columns[k], Now: true, Usual: true, AtMost: !m.more}
+	beyond, worst := stat.Paired(floor.limits(now, usual), best, m.more, m.worth)
 	j := Judged{
-		Shown: b.columns[k].shown(), Role: role, Now: estimate(stat.Mean(now)), Best: estimate(stat.Mean(best)), Delta: estimate(delta), Verdict: verdict.String(),
+		Shown: b.columns[k].shown(), Role: role, Now: estimate(stat.Mean(now)), Usual: estimate(stat.Mean(usual)), Best: estimate(stat.Mean(best)),
+		Delta: estimate(delta), Verdict: verdict.String(),
+	}
+	if j.beyond = beyond; m.more {
+		j.beyond = stat.Interval{Value: -beyond.Value, Low: -beyond.High, High: -beyond.Low}
+	}
+	if worst == stat.Worse && verdict == stat.Worse {
+		j.Harm = round6(j.beyond.Value)
 	}
 	if world >= 0 && len(b.worlds) > 1 {
 		j.Scenario = b.worlds[world].File.Name
@@ -134,12 +156,9 @@ func (b *bench) bounded(v *pair, world, i int) Judged {
 		j.HoldsNow, j.Holds = bound.holds(j.Now.Interval), bound.holds(j.Best.Interval)
 		return j
 	}
-	now, best := v.values(world, -1, 1+i)
-	for k := range now {
-		now[k] = bound.of(now[k])
-	}
+	now, usual, best := b.values(v, world, -1, 1+i)
 	m := bound.Column.metric()
-	delta, verdict := stat.Paired(now, best, m.more, m.worth)
+	delta, verdict := stat.Paired(bound.limits(now, usual), best, m.more, m.worth)
 	j.HoldsNow, j.Holds = string(scenario.Yes), string(scenario.Yes)
 	switch {
 	case len(now) < 2:
@@ -202,9 +221,9 @@ func (j *Judged) repairs() bool {
 func (j *Judged) refused(repaired bool) string {
 	worse := j.Verdict == stat.Worse.String()
 	switch {
-	case j.Role == Objective && worse && !repaired:
+	case j.Role == Objective && j.Harm > 0 && !repaired:
 		return fmt.Sprintf("%s is worse%s: %s", j.Label, j.in(), j.difference())
-	case j.Role == Cost && j.Label == "stuck" && worse:
+	case j.Role == Cost && j.Label == "stuck" && j.Harm > 0:
 		return "more runs stay down: " + j.difference()
 	case j.Role != Bounded || j.Holds == string(scenario.Yes):
 		return ""
@@ -243,7 +262,7 @@ func judge(rows []Judged) (verdict string, why []string) {
 		}
 	}
 	switch d := first.Delta; {
-	case worse: // a bound is repaired
+	case worse && repaired:
 		return Win, append(why, fmt.Sprintf("the price is %s: %s", first.Label, first.difference()))
 	case better || repaired:
 		return Win, why

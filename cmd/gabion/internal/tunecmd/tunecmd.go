@@ -22,7 +22,7 @@ import (
 // The exit codes of every gabion command.
 const (
 	exitOK          = 0 // a better file was found, and the validation shows it
-	exitFindings    = 1 // nothing is resolved, or a file has mistakes
+	exitFindings    = 1 // nothing is resolved, it is worse in a guard, or a file has mistakes
 	exitUsage       = 2 // the command was called wrongly
 	exitFailure     = 3 // something else went wrong
 	exitInterrupted = 130
@@ -35,7 +35,10 @@ const usage = `usage: gabion tune SCENARIO... --config FILE [--dependency NAME]
 
 Searches the numbers of one dependency's policy in the lab, and compares the
 best with the file as it is: with seeds, fault lengths and severities that the
-search has not seen. Only what that comparison resolves is called better.
+search has not seen. Only what that comparison resolves is called better, and
+only if it is worse in none of the scenarios that judge the defaults: worse than
+the file and than the defaults. The defaults and the presets are always tried,
+with the file's timeout.call; the search goes on from the best.
 SCENARIO is a name that gabion lab list shows, or a file. Several are tuned for
 together: a policy that is tuned for one fault may do worse in others.
 
@@ -47,7 +50,8 @@ together: a policy that is tuned for one fault may do worse in others.
                      timeouts, key and safety. A scenario that has neither the
                      name nor an --as plays DEP in place of all its policies
   --goal GOAL        what is first, and what other numbers keep to. Usual is
-                     "goodput first, amplification <= now, recovery <= now".
+                     "goodput first, amplification <= usual, recovery <=
+                     usual": what the file or the defaults come to.
                      Others are "goodput first, amplification <= 1.2, recovery
                      <= 10s" and "p99 first, goodput >= now, load <= now+10%"
   --vary KEY=VALUES  vary this key; may be given several times. VALUES are
@@ -55,10 +59,10 @@ together: a policy that is tuned for one fault may do worse in others.
                      usual ones. Without --vary: retry.attempts,
                      retry.backoff.base, retry.budget.ratio, timeout.attempt
                      and breaker.open
-  --time DURATION    how long it may take, such as 2m; usual is 10m, 0 no bound
+  --time DURATION    how long it may take, such as 2m; usual is 5m, 0 no bound
   --runs N           how many runs the search may make, besides those of the
-                     validation. If the time does not end it, the same command
-                     gives the same answer
+                     defaults, the presets and the validation. If the time does
+                     not end it, the same command gives the same answer
   --seed N           what all randomness of the search comes from
   --workers N        how many runs at once; it changes nothing but the time
   --no-guard         leave out the look at the scenarios that judge the defaults
@@ -67,8 +71,9 @@ together: a policy that is tuned for one fault may do worse in others.
 
 Ctrl-C ends it with the best that is known, and claims nothing.
 
-Exit codes: 0 a better file was found, 1 nothing is resolved or a file has
-mistakes, 2 called wrongly, 3 any other failure, 130 interrupted.
+Exit codes: 0 a better file was found, 1 nothing is resolved, it is worse in
+another scenario, or a file has mistakes, 2 called wrongly, 3 any other failure,
+130 interrupted.
 `
 
 // request is what the command line asks for.
@@ -118,7 +123,7 @@ func (r *request) command() *cobra.Command {
 	flags.Var(renames(o.As), "as", "")
 	flags.StringVar(&o.Goal, "goal", "", "")
 	flags.Func("vary", "", func(text string) error { o.Vary = append(o.Vary, text); return nil })
-	flags.DurationVar(&r.time, "time", 10*time.Minute, "")
+	flags.DurationVar(&r.time, "time", 5*time.Minute, "")
 	flags.IntVar(&o.Runs, "runs", 0, "")
 	flags.Uint64Var(&o.Seed, "seed", 0, "")
 	flags.IntVar(&o.Workers, "workers", 0, "")
