@@ -227,7 +227,7 @@ func column(rows []Row, at int) []float64 {
 
 // missed says by which share of the bound each replication is beyond it; below 0 it keeps to it.
 // A difference to today that does not count is taken as zero. What the defaults come to is in
-// the rows of home, so many columns later.
+// the rows of home, later by a number of columns.
 func (bound *Bound) missed(rows, home []Row, at, later int) []float64 {
 	m := bound.Column.metric()
 	limits := bound.limits(column(home, at), column(home, at+later))

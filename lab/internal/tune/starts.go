@@ -76,7 +76,7 @@ func factsOf(today, p policy.Policy) policy.Policy {
 // same reports whether two policies decide alike.
 func same(p, q policy.Policy) bool { return reflect.DeepEqual(p.Resolved(), q.Resolved()) }
 
-// preset is what a file makes of a preset for a call that may take so long; "" is none.
+// preset is what a file makes of a preset for a call of that length; "" means the empty policy.
 func preset(name string, call time.Duration) policy.Policy {
 	if name == "" {
 		return policy.Policy{}
