@@ -19,7 +19,7 @@ func NewKey() string { return idemkey.New(time.Now()) }
 // capture that follows an authorisation: the same whenever it is derived again,
 // another for each step, parent and tenant. It is 64 hex digits, and an HMAC-SHA-256,
 // so that tenant and parent can't be read from it. Within a run of package
-// idempotency's Handler, that package's DeriveKey returns the same for the scope and
+// idempotency's Handler, that package's StepKey returns the same for the scope and
 // key of the request.
 //
 // Parent is the key or the lasting name of the operation, such as an order number; it

@@ -39,7 +39,7 @@ func (t *tile) judge(r *row, v *view) {
 		slices.SortStableFunc(r.Notes, func(a, b note) int { return strings.Compare(b.Head, a.Head) }) // since when comes first
 	}
 	if worse[r.Tone] >= worse[toneWarning] {
-		r.Doing, r.Cause = t.doing(r), t.cause(v)
+		r.Doing, r.Cause = t.doing(r), causeOf(t.errors, v)
 	}
 	t.calm = r.Tone == toneQuiet
 }
@@ -53,12 +53,12 @@ const (
 	reasons = docs + "reasons.md#"
 )
 
-// cause is the failure that happened most often of those that go on. It is nil where none
+// causeOf is the failure that happened most often of those that go on. It is nil where none
 // does, as when a breaker was opened by hand.
-func (t *tile) cause(v *view) *cause {
+func causeOf(failures []failure, v *view) *cause {
 	var most *failure
-	for i := range t.errors {
-		f := &t.errors[i]
+	for i := range failures {
+		f := &failures[i]
 		if v.now-f.last <= recently && f.class != policy.ClassClient && f.class != policy.ClassBusiness && (most == nil || f.count > most.count) {
 			most = f
 		}

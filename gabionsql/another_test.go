@@ -52,7 +52,7 @@ func TestAnotherDatabaseInTheWork(t *testing.T) {
 			t.Run(op+", "+c.fact, func(t *testing.T) {
 				var got error
 				inner := func(ctx context.Context, tx *sql.Tx) error {
-					if gabionsql.From(ctx) != tx {
+					if gabionsql.TxFrom(ctx) != tx {
 						t.Error("the context has another transaction")
 					}
 					got = send(ctx, c.d, c.db)

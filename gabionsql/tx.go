@@ -82,9 +82,9 @@ func RunTx(ctx context.Context, d *gabion.Dependency, db Beginner, work func(ctx
 	return c.known(d.Run(ctx, c.try, append(c.o.calls[:n:n], txClassifier...)...))
 }
 
-// From returns the transaction that [RunTx] runs the work of ctx in, or nil. If ctx is in
+// TxFrom returns the transaction that [RunTx] runs the work of ctx in, or nil. If ctx is in
 // several, of several databases, that is the innermost.
-func From(ctx context.Context) *sql.Tx {
+func TxFrom(ctx context.Context) *sql.Tx {
 	return sqltx.Of[*sql.Tx](ctx)
 }
 

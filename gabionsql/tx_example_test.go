@@ -39,11 +39,11 @@ func ExampleRunTx() {
 	// Output: done after 2 runs
 }
 
-func ExampleFrom() {
+func ExampleTxFrom() {
 	db := sql.OpenDB(new(fakeDB))
 	defer db.Close()
 	withdraw := func(ctx context.Context) error { // from the account, in whatever transaction there is
-		_, err := gabionsql.From(ctx).ExecContext(ctx, "UPDATE accounts SET amount = amount - 10")
+		_, err := gabionsql.TxFrom(ctx).ExecContext(ctx, "UPDATE accounts SET amount = amount - 10")
 		return err
 	}
 	err := gabionsql.RunTx(context.Background(), gabion.New("accounts", policy.Policy{}), db,

@@ -270,7 +270,7 @@ func TestNestedRunTxIsRefused(t *testing.T) {
 	runs := 0
 	err := gabionsql.RunTx(t.Context(), d, db, func(ctx context.Context, tx *sql.Tx) error {
 		runs++
-		if gabionsql.From(ctx) != tx {
+		if gabionsql.TxFrom(ctx) != tx {
 			t.Error("the context has another transaction")
 		}
 		return gabionsql.RunTx(ctx, gabion.New("other", policy.Policy{}), db, func(context.Context, *sql.Tx) error { return nil })
@@ -278,7 +278,7 @@ func TestNestedRunTxIsRefused(t *testing.T) {
 	if runs != 1 || f.begun != 1 || !errors.Is(err, gabionsql.ErrNested) {
 		t.Errorf("%d runs, %d transactions: %v", runs, f.begun, err)
 	}
-	if gabionsql.From(t.Context()) != nil {
+	if gabionsql.TxFrom(t.Context()) != nil {
 		t.Error("a transaction outside RunTx")
 	}
 }

@@ -87,7 +87,7 @@ func Example_streamedBody() {
 
 // A handler that calls others gives each call a key derived from its request's. A run
 // that repeats a lost one asks with the same, and finds what that did.
-func ExampleDeriveKey() {
+func ExampleStepKey() {
 	ledger := map[string]bool{} // of a payment provider, which honours keys
 	lost := true
 	charge := func(key string) error {
@@ -99,7 +99,7 @@ func ExampleDeriveKey() {
 		return nil
 	}
 	order := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := charge(idempotency.DeriveKey(r.Context(), "charge")); err != nil {
+		if err := charge(idempotency.StepKey(r.Context(), "charge")); err != nil {
 			http.Error(w, "try again", http.StatusServiceUnavailable)
 			return
 		}

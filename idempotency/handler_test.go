@@ -502,8 +502,8 @@ func TestContextOfARun(t *testing.T) { // 64
 		defer cancel()
 		tokens = append(tokens, Token(ctx))
 		for _, step := range []string{"capture", "refund"} {
-			key := DeriveKey(ctx, step)
-			if again := DeriveKey(ctx, step); again != key || len(key) != 64 || strings.Contains(key, "k") {
+			key := StepKey(ctx, step)
+			if again := StepKey(ctx, step); again != key || len(key) != 64 || strings.Contains(key, "k") {
 				t.Errorf("keys %q and %q", key, again)
 			}
 			keys[req.Header.Get("Tenant")+key] = true
@@ -521,7 +521,7 @@ func TestContextOfARun(t *testing.T) { // 64
 	if len(tokens) != 3 || tokens[0] >= tokens[1] {
 		t.Errorf("tokens %v", tokens)
 	}
-	if Token(t.Context()) != 0 || DeriveKey(t.Context(), "x") != "" {
+	if Token(t.Context()) != 0 || StepKey(t.Context(), "x") != "" {
 		t.Error("there is no run here")
 	}
 }

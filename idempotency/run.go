@@ -74,11 +74,11 @@ func Attempt(ctx context.Context) int {
 	return 0
 }
 
-// DeriveKey returns an idempotency key for a call that the run makes to another system: the same
+// StepKey returns an idempotency key for a call that the run makes to another system: the same
 // in every run for the request's key, another for each step, each key and each scope. It is 64
 // hex digits. It is empty when ctx belongs to no run, because then a retry has nothing in
 // common.
-func DeriveKey(ctx context.Context, step string) string {
+func StepKey(ctx context.Context, step string) string {
 	if x := runOf(ctx); x != nil {
 		return idemkey.Derive(x.ref.ID, step)
 	}

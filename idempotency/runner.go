@@ -129,7 +129,7 @@ func NewRunner(store Store, config RunnerConfig) (*Runner, error) {
 }
 
 // Do runs work unless the key's record says otherwise. The work may use [Token],
-// [Attempt], [DeriveKey], [NoEffect], [DoNotKeep], [CommitError] and [Phase]. Its context
+// [Attempt], [StepKey], [NoEffect], [DoNotKeep], [CommitError] and [Phase]. Its context
 // ends when the lease is lost and after MaxExecution, and not with ctx; ctx bounds the
 // waiting for another run. After a panic of the work the record is settled and the panic
 // continues.

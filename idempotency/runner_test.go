@@ -92,7 +92,7 @@ func TestRunnerEndings(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r, _ := newRunner(t, RunnerConfig{Guarantee: c.g})
 			work := func(ctx context.Context) (Result, Outcome) {
-				if Token(ctx) == 0 || Attempt(ctx) == 0 || DeriveKey(ctx, "x") == "" {
+				if Token(ctx) == 0 || Attempt(ctx) == 0 || StepKey(ctx, "x") == "" {
 					t.Error("the work has no run")
 				}
 				if c.noEffect {

@@ -276,7 +276,7 @@ func TestRecover(t *testing.T) {
 				var asked Record
 				r := newRig(t, Config{RunnerConfig: RunnerConfig{Recover: func(ctx context.Context, lost Record) (Change, error) {
 					asked = lost
-					if Token(ctx) != lost.Token || DeriveKey(ctx, "x") == "" {
+					if Token(ctx) != lost.Token || StepKey(ctx, "x") == "" {
 						t.Error("Recover has no run")
 					}
 					pass(40 * time.Second) // longer than the lease

@@ -42,7 +42,7 @@ func ExampleMiddleware() {
 	}
 	broker := gochannel.NewGoChannel(gochannel.Config{BlockPublishUntilSubscriberAck: true}, watermill.NopLogger{})
 	router.AddConsumerHandler("billing", "orders", gabionmsg.Subscriber(broker, c), func(msg *wm.Message) error {
-		fmt.Println("charged for", consumer.From(msg.Context()).ID)
+		fmt.Println("charged for", consumer.MessageFrom(msg.Context()).ID)
 		return nil
 	}).AddMiddleware(mw)
 	go func() { _ = router.Run(context.Background()) }()

@@ -319,7 +319,7 @@ func TestAMessageThatComesAgainIsARetry(t *testing.T) {
 		k := newDesk(t, patient(), gabionmsg.Options{})
 		var retries []bool
 		k.handler = func(msg *wm.Message) ([]*wm.Message, error) {
-			retries = append(retries, consumer.From(msg.Context()).Again)
+			retries = append(retries, consumer.MessageFrom(msg.Context()).Again)
 			return nil, errBank
 		}
 		for range 2 {

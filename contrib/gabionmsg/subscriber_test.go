@@ -243,7 +243,7 @@ func TestARouterHandlesThroughGoChannel(t *testing.T) {
 		}
 		runs := map[string]int{}
 		router.AddConsumerHandler("billing", "orders", gabionmsg.Subscriber(pub, c), func(msg *wm.Message) error {
-			key := consumer.From(msg.Context()).ID
+			key := consumer.MessageFrom(msg.Context()).ID
 			if runs[key]++; key == "2" || key == "1" && runs[key] < 3 {
 				return errBank
 			}

@@ -64,7 +64,7 @@ func TestAnotherDatabaseInTheWork(t *testing.T) {
 		t.Run(c.fact, func(t *testing.T) {
 			var got error
 			err := gabionpgx.RunTx(t.Context(), here, c.begins(t), func(ctx context.Context, tx pgx.Tx) error {
-				if gabionpgx.From(ctx) != tx || gabionsql.From(ctx) != (*sql.Tx)(nil) {
+				if gabionpgx.TxFrom(ctx) != tx || gabionsql.TxFrom(ctx) != (*sql.Tx)(nil) {
 					t.Error("the context has another transaction")
 				}
 				got = c.use(ctx)

@@ -87,9 +87,9 @@ func RunTx(ctx context.Context, d *gabion.Dependency, db Beginner, work func(ctx
 	return err
 }
 
-// From returns the transaction that [RunTx] runs the work of ctx in, or nil. If ctx is in several, of
+// TxFrom returns the transaction that [RunTx] runs the work of ctx in, or nil. If ctx is in several, of
 // several databases, that is the innermost.
-func From(ctx context.Context) pgx.Tx {
+func TxFrom(ctx context.Context) pgx.Tx {
 	return sqltx.Of[pgx.Tx](ctx)
 }
 

@@ -219,7 +219,7 @@ func TestNestedRunTxIsRefused(t *testing.T) {
 	pool := connect(t, testservers.Postgres(t), 2)
 	d := gabion.New("db", policy.Policy{})
 	err := gabionpgx.RunTx(t.Context(), d, pool, func(ctx context.Context, tx pgx.Tx) error {
-		if gabionpgx.From(ctx) != tx {
+		if gabionpgx.TxFrom(ctx) != tx {
 			t.Error("the context has another transaction")
 		}
 		return gabionpgx.RunTx(ctx, d, pool, func(context.Context, pgx.Tx) error { return nil })

@@ -84,7 +84,7 @@ func ExampleMetrics_letters() {
 	}
 	for n := range 1003 {
 		key := fmt.Sprint(n)
-		if err := store.Put(ctx, deadletter.Letter{ID: deadletter.IDOf("billing", key, nil), Group: "billing", Key: key}); err != nil {
+		if err := store.Put(ctx, deadletter.Letter{ID: deadletter.LetterID("billing", key, nil), Group: "billing", Key: key}); err != nil {
 			fmt.Println(err)
 		}
 	}

@@ -21,7 +21,7 @@ func Example() {
 	}
 	defer db.Close()
 	book := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := sqlstore.From(r.Context()).ExecContext(r.Context(), "INSERT INTO bookings (amount) VALUES (12)"); err != nil {
+		if _, err := sqlstore.TxFrom(r.Context()).ExecContext(r.Context(), "INSERT INTO bookings (amount) VALUES (12)"); err != nil {
 			sqlstore.Failed(r.Context(), err) // run again after a deadlock
 			http.Error(w, "try again", http.StatusInternalServerError)
 			return

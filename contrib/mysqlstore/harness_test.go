@@ -79,7 +79,7 @@ func effect(ctx context.Context) error { return run(ctx, "INSERT INTO effects VA
 
 // run runs a statement of the work's.
 func run(ctx context.Context, text string) error {
-	_, err := sqlstore.From(ctx).ExecContext(ctx, text)
+	_, err := sqlstore.TxFrom(ctx).ExecContext(ctx, text)
 	return err
 }
 

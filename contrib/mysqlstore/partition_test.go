@@ -32,7 +32,7 @@ func TestPartitions(t *testing.T) {
 		},
 		Effect: func(ctx context.Context, key string) (err error) {
 			const text = "INSERT INTO effects VALUES (?)"
-			if tx := sqlstore.From(ctx); tx != nil {
+			if tx := sqlstore.TxFrom(ctx); tx != nil {
 				_, err = tx.ExecContext(ctx, text, key)
 				sqlstore.Failed(ctx, err)
 				return err

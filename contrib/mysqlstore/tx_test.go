@@ -353,7 +353,7 @@ func asTheyWere(s *shop) {
 	for name, work := range map[string]func(context.Context, context.CancelFunc) error{
 		"it succeeds": func(ctx context.Context, _ context.CancelFunc) error {
 			var now int
-			err := sqlstore.From(ctx).QueryRowContext(ctx, "SELECT @@innodb_lock_wait_timeout").Scan(&now)
+			err := sqlstore.TxFrom(ctx).QueryRowContext(ctx, "SELECT @@innodb_lock_wait_timeout").Scan(&now)
 			if now != wait {
 				s.Errorf("work waits %d s for a lock, want %d", now, wait)
 			}
@@ -364,10 +364,10 @@ func asTheyWere(s *shop) {
 		"it ends its goroutine":          func(context.Context, context.CancelFunc) error { runtime.Goexit(); return nil },
 		"its caller leaves":              func(_ context.Context, cancel context.CancelFunc) error { cancel(); return nil },
 		"its caller leaves in between":   func(ctx context.Context, cancel context.CancelFunc) error { cancel(); return effect(ctx) },
-		"its transaction is rolled back": func(ctx context.Context, _ context.CancelFunc) error { return sqlstore.From(ctx).Rollback() },
-		"its transaction is committed":   func(ctx context.Context, _ context.CancelFunc) error { return sqlstore.From(ctx).Commit() },
+		"its transaction is rolled back": func(ctx context.Context, _ context.CancelFunc) error { return sqlstore.TxFrom(ctx).Rollback() },
+		"its transaction is committed":   func(ctx context.Context, _ context.CancelFunc) error { return sqlstore.TxFrom(ctx).Commit() },
 		"it leaves rows open": func(ctx context.Context, _ context.CancelFunc) error {
-			rows, err := sqlstore.From(ctx).QueryContext(ctx, "SELECT 1 UNION SELECT 2")
+			rows, err := sqlstore.TxFrom(ctx).QueryContext(ctx, "SELECT 1 UNION SELECT 2")
 			if err == nil {
 				s.Cleanup(func() { rows.Close() })
 				err = rows.Err()

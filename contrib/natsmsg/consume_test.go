@@ -31,7 +31,7 @@ func TestEachMessageIsDoneOnceAndAcknowledged(t *testing.T) {
 			r.publishMany(100)
 			var j journal
 			r.consume(func(ctx context.Context) error {
-				j.add(string(consumer.From(ctx).Payload))
+				j.add(string(consumer.MessageFrom(ctx).Payload))
 				return nil
 			})
 			r.settled()
@@ -55,7 +55,7 @@ func TestWhatTheWorkSeesOfAMessage(t *testing.T) {
 	r.options.Order = func(m *nats.Msg) string { return m.Header.Get("Customer") }
 	r.publish("orders.new", "10 €", message.Key, "order-1", "Nats-Msg-Id", "x", "Tag", "a", "Tag", "b", "Customer", "c7")
 	seen := make(chan *consumer.Message, 1)
-	r.consume(func(ctx context.Context) error { seen <- consumer.From(ctx); return nil })
+	r.consume(func(ctx context.Context) error { seen <- consumer.MessageFrom(ctx); return nil })
 	m := <-seen
 	got := fmt.Sprint(m.ID, m.Source, m.Position, m.Order, m.Delivery, m.Visibility, m.Headers)
 	want := "order-1ORDERS/orders.new1c71 20s [{Customer c7} {Idempotency-Key order-1} {Nats-Msg-Id x} {Tag a} {Tag b}]"
@@ -118,7 +118,7 @@ func TestWhatFailsComesAgainAndIsGivenUpAfterThePolicysAttempts(t *testing.T) {
 	r.publish("orders.new", "late", message.Key, "order-2")
 	var poison, late atomic.Int32
 	r.consume(func(ctx context.Context) error {
-		if string(consumer.From(ctx).Payload) == "poison" {
+		if string(consumer.MessageFrom(ctx).Payload) == "poison" {
 			poison.Add(1)
 			return errAway
 		}
@@ -167,7 +167,7 @@ func TestUnusualMessages(t *testing.T) {
 	}
 	r.policy.Bulkhead.Limit = 1
 	var j journal
-	r.consume(func(ctx context.Context) error { j.add(consumer.From(ctx).ID); return nil })
+	r.consume(func(ctx context.Context) error { j.add(consumer.MessageFrom(ctx).ID); return nil })
 	r.settled()
 	if got := strings.Join(j.all(), ""); got != "acehij" {
 		t.Errorf("done: %s", got)
@@ -180,7 +180,7 @@ func TestMessagesWithoutANameMayBeNamedByTheirPlace(t *testing.T) {
 	r.options.ID = Sequence
 	r.publish("orders.new", "a")
 	var j journal
-	r.consume(func(ctx context.Context) error { j.add(consumer.From(ctx).ID); return nil })
+	r.consume(func(ctx context.Context) error { j.add(consumer.MessageFrom(ctx).ID); return nil })
 	r.settled()
 	if got := j.all(); len(got) != 1 || got[0] != "ORDERS/1" {
 		t.Errorf("%q", got)
@@ -323,7 +323,7 @@ func TestRedriveTakesLettersUpAgain(t *testing.T) {
 		if !mended.Load() {
 			return inbox.Permanent(errors.New("no such account"))
 		}
-		j.add(consumer.From(ctx).ID)
+		j.add(consumer.MessageFrom(ctx).ID)
 		return nil
 	}
 	r.consume(work)

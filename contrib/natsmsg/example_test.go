@@ -72,7 +72,7 @@ func Example() {
 		if runs++; runs == 1 {
 			return classify.Transient(errors.New("the bank is away"))
 		}
-		m := consumer.From(ctx)
+		m := consumer.MessageFrom(ctx)
 		fmt.Printf("charged %s for %s, run %d\n", m.Payload, m.ID, runs)
 		cancel()
 		return nil

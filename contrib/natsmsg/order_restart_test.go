@@ -44,7 +44,7 @@ func (r *rig) wantOrder(j *journal, n int) {
 }
 
 func (r *rig) journalling(j *journal) func(context.Context) error {
-	return func(ctx context.Context) error { j.add(consumer.From(ctx).ID); return nil }
+	return func(ctx context.Context) error { j.add(consumer.MessageFrom(ctx).ID); return nil }
 }
 
 // take takes messages as a process does that is killed after that, or whose connection breaks.

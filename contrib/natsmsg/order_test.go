@@ -27,7 +27,7 @@ func TestMessagesOfAKeyKeepTheirOrderAndAFailingKeyStopsNoOther(t *testing.T) {
 	var others, fails, running atomic.Int32
 	var j journal
 	r.consume(func(ctx context.Context) error {
-		m := consumer.From(ctx)
+		m := consumer.MessageFrom(ctx)
 		if m.Order == "a" {
 			if running.Add(1) > 1 {
 				t.Error("two of one key are worked on at the same time")
@@ -67,7 +67,7 @@ func TestALetterLetsTheNextOfItsKeyPass(t *testing.T) {
 	r.publishMany(3)
 	var j journal
 	r.consume(func(ctx context.Context) error {
-		m := consumer.From(ctx)
+		m := consumer.MessageFrom(ctx)
 		if j.add(m.ID); m.ID == "order-0" {
 			return errAway
 		}
@@ -98,7 +98,7 @@ func TestOrderIsKeptOverARestart(t *testing.T) {
 	}
 	r.options.Order = bySubject
 	var j journal
-	r.consume(func(ctx context.Context) error { j.add(consumer.From(ctx).ID); return nil })
+	r.consume(func(ctx context.Context) error { j.add(consumer.MessageFrom(ctx).ID); return nil })
 	r.settled()
 	if got := strings.Join(j.all(), " "); got != "order-0 order-1 order-2 order-3 order-4" {
 		t.Errorf("%s", got)

@@ -89,7 +89,7 @@ func TestWorkThatPanicsOrEndsItsGoroutineTakesNothingWithIt(t *testing.T) {
 	r.publishMany(4)
 	var j journal
 	r.consume(func(ctx context.Context) error {
-		m := consumer.From(ctx)
+		m := consumer.MessageFrom(ctx)
 		j.add(m.ID)
 		switch {
 		case m.ID == "order-1" && m.Delivery == 1:
@@ -111,7 +111,7 @@ func TestStuckWorkStopsNoOtherWhileThereAreSlots(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
 	r.consume(func(ctx context.Context) error {
-		if string(consumer.From(ctx).Payload) == "stuck" {
+		if string(consumer.MessageFrom(ctx).Payload) == "stuck" {
 			<-release
 		}
 		others.Add(1)
@@ -259,7 +259,7 @@ func TestADeadLetterWithAnUnusualHeaderIsPublished(t *testing.T) {
 	fmt.Fprintf(conn, "CONNECT {\"headers\":true,\"verbose\":false}\r\nHPUB orders.new %d %d\r\n%s5 euro\r\n", len(headers), len(headers)+6, headers)
 	seen := make(chan string, 100)
 	r.consume(func(ctx context.Context) error {
-		seen <- consumer.From(ctx).Headers.Get("Customer Name")
+		seen <- consumer.MessageFrom(ctx).Headers.Get("Customer Name")
 		return inbox.Permanent(errors.New("no such account"))
 	})
 	if got := <-seen; got != "x" {

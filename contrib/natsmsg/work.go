@@ -166,6 +166,6 @@ func (s *subscription) bury(it *item, d *inbox.Disposition) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.base), max(s.o.Grace, 0)+flushTime)
 	defer cancel()
-	_, err := s.js.PublishMsg(ctx, &nats.Msg{Subject: s.o.DeadSubject, Header: h, Data: m.Payload}, jetstream.WithMsgID("dead/"+string(deadletter.IDOf(s.c.Group(), key, m.Payload))))
+	_, err := s.js.PublishMsg(ctx, &nats.Msg{Subject: s.o.DeadSubject, Header: h, Data: m.Payload}, jetstream.WithMsgID("dead/"+string(deadletter.LetterID(s.c.Group(), key, m.Payload))))
 	return err
 }

@@ -61,7 +61,7 @@ func TestWorkWhoseTransactionHasEnded(t *testing.T) {
 			s.exec("INSERT INTO taken VALUES (1)")
 			for answer, sent := range map[int]int{201: 503, 422: 503, 500: 500} {
 				s.work = func(w http.ResponseWriter, r *http.Request) {
-					tx := sqlstore.From(r.Context())
+					tx := sqlstore.TxFrom(r.Context())
 					if err := c.end(r.Context(), tx); err == nil {
 						t.Error("the transaction has not ended")
 					}
@@ -118,7 +118,7 @@ func TestWorkThatBeginsAnotherTransaction(t *testing.T) {
 					ended := true
 					s.work = func(w http.ResponseWriter, r *http.Request) {
 						for _, text := range texts {
-							_, err := sqlstore.From(r.Context()).ExecContext(r.Context(), text)
+							_, err := sqlstore.TxFrom(r.Context()).ExecContext(r.Context(), text)
 							ended = ended && (err == nil || guarded)
 						}
 						status(answer)(w, r)
@@ -155,7 +155,7 @@ func TestWorkWithSavepoints(t *testing.T) {
 	} {
 		s.exec("DELETE FROM effects")
 		s.work = func(w http.ResponseWriter, r *http.Request) {
-			if _, err := sqlstore.From(r.Context()).ExecContext(r.Context(), text); err != nil {
+			if _, err := sqlstore.TxFrom(r.Context()).ExecContext(r.Context(), text); err != nil {
 				t.Error(err)
 			}
 			status(201)(w, r)
@@ -209,7 +209,7 @@ func TestWorkThatEndsItsTransactionOnPostgres(t *testing.T) {
 				s.exec("DELETE FROM effects")
 				s.runs = 0
 				s.work = func(w http.ResponseWriter, r *http.Request) {
-					sqlstore.From(r.Context()).ExecContext(r.Context(), end)
+					sqlstore.TxFrom(r.Context()).ExecContext(r.Context(), end)
 					status(answer)(w, r)
 				}
 				if w := s.post("k", "x"); w.Code != 503 || !strings.Contains(w.Body.String(), string("outcome-unknown")) || s.runs != 1 {

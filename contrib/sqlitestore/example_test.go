@@ -31,7 +31,7 @@ func Example_handler() {
 	db.ExecContext(ctx, "CREATE TABLE bookings (amount integer)")
 
 	book := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := sqlstore.From(r.Context()).ExecContext(r.Context(), "INSERT INTO bookings VALUES (12)"); err != nil {
+		if _, err := sqlstore.TxFrom(r.Context()).ExecContext(r.Context(), "INSERT INTO bookings VALUES (12)"); err != nil {
 			sqlstore.Failed(r.Context(), err) // run again, if the database asks for that
 			http.Error(w, "try again", http.StatusInternalServerError)
 			return

@@ -45,12 +45,12 @@ func TestLargeBodyIsNotRepeatedOnceItWasRead(t *testing.T) {
 		s.exec("CREATE FUNCTION again() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'again' USING ERRCODE = '40001'; END $$")
 		s.exec("CREATE CONSTRAINT TRIGGER again AFTER INSERT ON late DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION again()")
 		notRepeated(s, func(ctx context.Context) error { // another transaction changes the row that this one has seen
-			sqlstore.From(ctx).ExecContext(ctx, "SELECT n FROM accounts")
+			sqlstore.TxFrom(ctx).ExecContext(ctx, "SELECT n FROM accounts")
 			s.exec("UPDATE accounts SET n = n + 1")
-			_, err := sqlstore.From(ctx).ExecContext(ctx, "UPDATE accounts SET n = n + 1")
+			_, err := sqlstore.TxFrom(ctx).ExecContext(ctx, "UPDATE accounts SET n = n + 1")
 			return err
 		}, func(ctx context.Context) error {
-			_, err := sqlstore.From(ctx).ExecContext(ctx, "INSERT INTO late VALUES (1)")
+			_, err := sqlstore.TxFrom(ctx).ExecContext(ctx, "INSERT INTO late VALUES (1)")
 			return err
 		})
 	})

@@ -26,7 +26,7 @@ func TestEffects(t *testing.T) {
 		return idempotencytest.Effects{
 			Store: store,
 			Add: func(ctx context.Context) error {
-				_, err := sqlstore.From(ctx).ExecContext(ctx, "INSERT INTO effects VALUES (1)")
+				_, err := sqlstore.TxFrom(ctx).ExecContext(ctx, "INSERT INTO effects VALUES (1)")
 				return err
 			},
 			Count: func(ctx context.Context) (n int, err error) {
@@ -96,7 +96,7 @@ func newShop(t *testing.T, db *sql.DB, store *sqlstore.Store) *shop {
 	s.exec("CREATE TABLE effects (n integer)")
 	h, err := idempotency.New(idempotency.Global, store, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.runs++
-		sqlstore.From(r.Context()).ExecContext(r.Context(), "INSERT INTO effects VALUES (1)")
+		sqlstore.TxFrom(r.Context()).ExecContext(r.Context(), "INSERT INTO effects VALUES (1)")
 		s.work(w, r)
 	}), idempotency.Config{
 		RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx, Wait: 20 * time.Second}, MaxRequestBody: 1 << 10, MaxStreamedBody: 1 << 20, MaxResponseBody: 1000,
@@ -184,7 +184,7 @@ func TestHandlerIsRunAgain(t *testing.T) { // 47
 		s.runs = 0
 		s.exec("DELETE FROM effects")
 		s.work = func(w http.ResponseWriter, r *http.Request) {
-			tx := sqlstore.From(r.Context())
+			tx := sqlstore.TxFrom(r.Context())
 			if s.runs == 1 { // another transaction changes the row that this one has seen
 				tx.ExecContext(r.Context(), "SELECT n FROM accounts")
 				s.exec("UPDATE accounts SET n = n + 1")

@@ -150,7 +150,7 @@ func (s *server) charge(w http.ResponseWriter, r *http.Request) {
 
 func (s *server) effect(ctx context.Context, c Charge, part string) error {
 	e := Effect{c.Scope + "/" + c.Key, c.Token, c.Attempt, part, c.Amount}
-	if tx := sqlstore.From(ctx); tx != nil {
+	if tx := sqlstore.TxFrom(ctx); tx != nil {
 		return insertEffect(ctx, tx, e)
 	}
 	return s.witness.write(e)

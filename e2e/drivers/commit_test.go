@@ -69,7 +69,7 @@ func commitUnknown(t *testing.T, server *testservers.Server, driver, param strin
 	}
 	breaks := true
 	h, err := idempotency.New(idempotency.Global, store, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := sqlstore.From(r.Context()).ExecContext(r.Context(), "INSERT INTO effects VALUES ('x')"); err != nil {
+		if _, err := sqlstore.TxFrom(r.Context()).ExecContext(r.Context(), "INSERT INTO effects VALUES ('x')"); err != nil {
 			t.Error(err)
 		}
 		if breaks {

@@ -106,7 +106,7 @@ func (l *ledger) EmptyCall(ctx context.Context, _ *pb.Empty) (*pb.Empty, error) 
 }
 
 func (l *ledger) UnaryCall(ctx context.Context, r *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-	if tx := sqlstore.From(ctx); tx != nil {
+	if tx := sqlstore.TxFrom(ctx); tx != nil {
 		_, err := tx.ExecContext(ctx, "INSERT INTO effects VALUES (?)", string(r.GetPayload().GetBody()))
 		sqlstore.Failed(ctx, err)
 		return &pb.SimpleResponse{}, err

@@ -75,7 +75,7 @@ func book(ctx context.Context, in execer, m jetstream.Msg) error {
 
 func (k *bank) handle(ctx context.Context, m jetstream.Msg, and func() error) inbox.Disposition {
 	return k.in.Handle(ctx, message(m), func(ctx context.Context) error {
-		return errors.Join(book(ctx, sqlstore.From(ctx), m), and())
+		return errors.Join(book(ctx, sqlstore.TxFrom(ctx), m), and())
 	})
 }
 

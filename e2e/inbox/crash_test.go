@@ -111,7 +111,7 @@ func openOutbox(ctx context.Context, dir string) (*sql.DB, error) {
 func consumer(ctx context.Context) error {
 	return consume(ctx, func(k *bank, m jetstream.Msg) inbox.Disposition {
 		return k.in.Handle(ctx, message(m), func(ctx context.Context) error {
-			if err := book(ctx, sqlstore.From(ctx), m); err != nil {
+			if err := book(ctx, sqlstore.TxFrom(ctx), m); err != nil {
 				return err
 			}
 			time.Sleep(rand.N(4 * time.Millisecond)) // for a kill to fall into

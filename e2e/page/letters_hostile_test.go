@@ -33,7 +33,7 @@ func hostile(t *testing.T, overrides bool) (store *deadletter.Memory, url string
 		{Group: "a b", Key: "1", Reason: "permanent"},
 		{Group: "a\nb", Key: "2", Reason: "permanent"},
 	} {
-		l.ID = deadletter.IDOf(l.Group, l.Key, l.Payload)
+		l.ID = deadletter.LetterID(l.Group, l.Key, l.Payload)
 		if err := store.Put(t.Context(), l); err != nil {
 			t.Fatal(err)
 		}

@@ -23,7 +23,7 @@ func letters(t *testing.T) (store *deadletter.Memory, url string) {
 	}
 	put := func(l deadletter.Letter) {
 		l.Payload = []byte("the card of a customer")
-		l.ID = deadletter.IDOf(l.Group, l.Key, l.Payload)
+		l.ID = deadletter.LetterID(l.Group, l.Key, l.Payload)
 		if err := store.Put(t.Context(), l); err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,7 @@ func add(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var balance int
-	err = sqlstore.From(ctx).QueryRowContext(ctx,
+	err = sqlstore.TxFrom(ctx).QueryRowContext(ctx,
 		"UPDATE balance_account SET cents = cents + $1, additions = additions + 1 RETURNING cents", cents).Scan(&balance)
 	if err != nil {
 		sqlstore.Failed(ctx, err) // if the database wants the transaction repeated, it is

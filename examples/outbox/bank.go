@@ -67,8 +67,8 @@ func openBank(ctx context.Context, url, file string) (*bank, error) {
 
 // charge is the work of a message.
 func charge(ctx context.Context) error {
-	order := string(consumer.From(ctx).Payload)
-	_, err := sqlstore.From(ctx).ExecContext(ctx, "INSERT INTO charges (order_id) VALUES (?)", order)
+	order := string(consumer.MessageFrom(ctx).Payload)
+	_, err := sqlstore.TxFrom(ctx).ExecContext(ctx, "INSERT INTO charges (order_id) VALUES (?)", order)
 	return err
 }
 

@@ -4,7 +4,7 @@
 // It is an idempotency.TxStore: work whose effects are in the same database commits
 // together with its record, and then happens exactly once. Use [Store.Do] around a
 // function, guarantee tx of idempotency.Handler around an http.Handler (which gets
-// the transaction from [From]), or [Store.BeginTx] and [Store.CompleteTx] in a
+// the transaction from [TxFrom]), or [Store.BeginTx] and [Store.CompleteTx] in a
 // transaction of one's own.
 //
 // A handler reports the errors of its transaction with [Failed], so that it runs again if

@@ -34,9 +34,9 @@ type work struct {
 	failed error  // what Failed was told
 }
 
-// From returns the transaction that the work of ctx runs in, or nil.
+// TxFrom returns the transaction that the work of ctx runs in, or nil.
 // It must be neither committed nor rolled back: see [Store.Tx].
-func From(ctx context.Context) *sql.Tx {
+func TxFrom(ctx context.Context) *sql.Tx {
 	if w, _ := ctx.Value(workKey{}).(*work); w != nil {
 		return w.tx
 	}
@@ -169,7 +169,7 @@ func (s *Store) CompleteTx(ctx context.Context, tx *sql.Tx, e Entry, res idempot
 // deadlock, and only its last run counts.
 func (s *Store) Do(ctx context.Context, c idempotency.Claim, work func(context.Context, *sql.Tx) (idempotency.Result, error)) (idempotency.Answer, error) {
 	return s.Tx(ctx, c, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
-		res, err := work(ctx, From(ctx))
+		res, err := work(ctx, TxFrom(ctx))
 		return res, idempotency.OutcomeSucceeded, err
 	})
 }

@@ -186,7 +186,7 @@ func TestKey64_DerivedKeys(t *testing.T) {
 func TestKey64_HandlersDeriveTheSame(t *testing.T) {
 	var got string
 	h, err := idempotency.New(func(*http.Request) string { return "acme" }, idempotency.NewMemoryStore(0, 0),
-		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = idempotency.DeriveKey(r.Context(), "capture") }), idempotency.Config{})
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = idempotency.StepKey(r.Context(), "capture") }), idempotency.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

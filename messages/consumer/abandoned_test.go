@@ -125,7 +125,7 @@ func TestEveryMessageHasItsEndWhateverItsWorkDoes(t *testing.T) {
 						messages = append(messages, m)
 					}
 					work := func(ctx context.Context) error {
-						if n, _ := strconv.Atoi(consumer.From(ctx).ID[len("order-"):]); n < bad {
+						if n, _ := strconv.Atoi(consumer.MessageFrom(ctx).ID[len("order-"):]); n < bad {
 							return misbehaves(ctx)
 						}
 						time.Sleep(20 * time.Millisecond)

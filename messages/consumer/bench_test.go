@@ -50,14 +50,14 @@ func BenchmarkParts(b *testing.B) {
 	b.Run("names", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			inbox.IDOf("billing", "order-12345")
+			inbox.RecordID("billing", "order-12345")
 			idempotency.Fingerprint(nil, payload)
 		}
 	})
 	b.Run("store", func(b *testing.B) {
 		ids := make([]idempotency.ID, 1<<16)
 		for i := range ids {
-			ids[i] = inbox.IDOf("billing", "order-"+strconv.Itoa(i))
+			ids[i] = inbox.RecordID("billing", "order-"+strconv.Itoa(i))
 		}
 		s, n := idempotency.NewMemoryStore(0, 0), 0
 		b.ReportAllocs()

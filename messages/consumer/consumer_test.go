@@ -489,7 +489,7 @@ func TestMessagesGoOnWithTheirDeadlineAndAKeyOfTheirOwn(t *testing.T) {
 		m.Headers = m.Headers.WithDeadline(end)
 		var sent []message.Headers
 		k.work = func(ctx context.Context) error {
-			if consumer.From(ctx).ID != "order-1" {
+			if consumer.MessageFrom(ctx).ID != "order-1" {
 				t.Error("From does not know the message")
 			}
 			sent = append(sent, consumer.Onward(ctx, "receipt"), consumer.Onward(ctx, "invoice"))

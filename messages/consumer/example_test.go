@@ -40,7 +40,7 @@ func Example() {
 		if declined {
 			return classify.Permanent(errors.New("the card was declined"))
 		}
-		fmt.Println("charged for", consumer.From(ctx).ID)
+		fmt.Println("charged for", consumer.MessageFrom(ctx).ID)
 		close(done)
 		return nil
 	}
@@ -72,7 +72,7 @@ func ExampleConsumer_Handle() {
 		if bankIsAway {
 			return classify.Transient(errors.New("the bank is away"))
 		}
-		fmt.Println("charged for", consumer.From(ctx).ID)
+		fmt.Println("charged for", consumer.MessageFrom(ctx).ID)
 		return nil
 	}
 	m := consumer.Message{Source: "orders", Message: inbox.Message{ID: "order-1042", Payload: []byte("10 €")}}

@@ -22,7 +22,7 @@ import (
 // to be a dead letter has been put there by then.
 //
 // The context of the work ends with ctx, at the attempt's timeout, at the message's
-// deadline, and when the message could not be kept from other consumers. [From]
+// deadline, and when the message could not be kept from other consumers. [MessageFrom]
 // and [Onward] work with it, and all that package inbox says of the context of its work.
 func (c *Consumer) Handle(ctx context.Context, m Message, work func(context.Context) error) inbox.Disposition {
 	var begun time.Time

@@ -88,7 +88,7 @@ func TestAMessageThatKillsItsProcessIsGivenUpWhateverTheClassifierSays(t *testin
 				t.Fatal(err)
 			}
 			for n := range 3 {
-				claim := idempotency.Claim{ID: inbox.IDOf("billing", "order-1"), Owner: [16]byte{byte(n + 1)}, Guarantee: idempotency.GuaranteeReexecute,
+				claim := idempotency.Claim{ID: inbox.RecordID("billing", "order-1"), Owner: [16]byte{byte(n + 1)}, Guarantee: idempotency.GuaranteeReexecute,
 					Fingerprint: idempotency.Fingerprint(nil, order(1).Payload), Lease: time.Second, Retention: time.Hour}
 				if a, err := store.Begin(t.Context(), claim); err != nil || a.Decision != idempotency.DecisionRun {
 					t.Fatal(a.Decision, err)

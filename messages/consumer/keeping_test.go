@@ -28,8 +28,8 @@ type kept struct {
 }
 
 func keep(ctx context.Context) kept {
-	m := consumer.From(ctx)
-	return kept{ctx, m.ID, idempotency.Token(ctx), idempotency.DeriveKey(ctx, "ship"), m.Source, fmt.Sprint(consumer.Onward(ctx, "ship"))}
+	m := consumer.MessageFrom(ctx)
+	return kept{ctx, m.ID, idempotency.Token(ctx), idempotency.StepKey(ctx, "ship"), m.Source, fmt.Sprint(consumer.Onward(ctx, "ship"))}
 }
 
 // shows reports what the context does not show as it did, or that it lives.

@@ -133,7 +133,7 @@ func TestWhatIsLeftBehindByMoodyStoresAndWork(t *testing.T) {
 				case 3:
 					other := "nested-" + strconv.FormatInt(nested.Add(1), 10)
 					if got := c.Handle(ctx, message(other), func(ctx context.Context) error {
-						if m := consumer.From(ctx); m.ID != other {
+						if m := consumer.MessageFrom(ctx); m.ID != other {
 							t.Errorf("the work of %q has the message of %q", other, m.ID)
 						}
 						done.Store(other, true)

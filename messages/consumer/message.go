@@ -48,7 +48,7 @@ func (c *Consumer) letter(m *Message) deadletter.ID {
 	if key == "" {
 		key = "\x00" + m.Source + "\x00" + m.Position
 	}
-	return deadletter.IDOf(c.options.Group, key, m.Payload)
+	return deadletter.LetterID(c.options.Group, key, m.Payload)
 }
 
 type (
@@ -56,9 +56,9 @@ type (
 	workingKey struct{}
 )
 
-// From returns the message whose work has that context, nil if none has. It must not be
+// MessageFrom returns the message whose work has that context, nil if none has. It must not be
 // changed.
-func From(ctx context.Context) *Message {
+func MessageFrom(ctx context.Context) *Message {
 	m, _ := ctx.Value(messageKey{}).(*Message)
 	return m
 }
@@ -68,8 +68,8 @@ func From(ctx context.Context) *Message {
 // same however often the work runs. So the next consumer deduplicates what this one sends
 // twice. The context must be that of the work.
 func Onward(ctx context.Context, step string) message.Headers {
-	h := message.Headers{{Name: message.Key, Value: idempotency.DeriveKey(ctx, step)}}
-	if m := From(ctx); m != nil {
+	h := message.Headers{{Name: message.Key, Value: idempotency.StepKey(ctx, step)}}
+	if m := MessageFrom(ctx); m != nil {
 		if end, err := m.Headers.Deadline(); err == nil {
 			h = h.WithDeadline(end)
 		}

@@ -218,7 +218,7 @@ func (c *Consumer) resolve(ctx context.Context, l *deadletter.Letter) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.options.LetterTimeout) // the letter's lease goes on
 	defer cancel()
-	err := idempotency.Admin{Store: c.store}.Resolve(ctx, inbox.IDOf(c.options.Group, l.Key), idempotency.Change{State: idempotency.StateRetryable})
+	err := idempotency.Admin{Store: c.store}.Resolve(ctx, inbox.RecordID(c.options.Group, l.Key), idempotency.Change{State: idempotency.StateRetryable})
 	if errors.Is(err, idempotency.ErrRefused) { // it is known by now, or forgotten
 		return nil
 	}

@@ -58,7 +58,7 @@ func TestALetterIsRedrivenWithItsOwnKey(t *testing.T) {
 		k.die(1)
 		var key, payload string
 		k.work = func(ctx context.Context) error {
-			key, payload = consumer.From(ctx).ID, string(consumer.From(ctx).Payload)
+			key, payload = consumer.MessageFrom(ctx).ID, string(consumer.MessageFrom(ctx).Payload)
 			return nil
 		}
 		k.redrive(time.Minute)
@@ -288,7 +288,7 @@ func TestARedriveKeepsItsRate(t *testing.T) {
 		}
 		for n := range 2000 {
 			m := order(n)
-			l := deadletter.Letter{ID: deadletter.IDOf("billing", m.ID, m.Payload), Group: "billing", Key: m.ID, Payload: m.Payload, Reason: "permanent", Last: time.Now()}
+			l := deadletter.Letter{ID: deadletter.LetterID("billing", m.ID, m.Payload), Group: "billing", Key: m.ID, Payload: m.Payload, Reason: "permanent", Last: time.Now()}
 			if err := letters.Put(t.Context(), l); err != nil {
 				t.Fatal(err)
 			}

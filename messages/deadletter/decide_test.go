@@ -20,7 +20,7 @@ func TestStatesAreATable(t *testing.T) {
 	in := func(s State) Record {
 		return Record{Letter: Letter{ID: "x", Group: "g", State: s, Reason: Unknown, Resolved: ResolvedAsFailed}, Token: 7, Until: start.Add(time.Minute)}
 	}
-	id := IDOf("g", "", nil)
+	id := LetterID("g", "", nil)
 	verbs := []struct {
 		name string
 		do   func(Record) (Record, error)
@@ -213,7 +213,7 @@ func FuzzPlace(f *testing.F) {
 		if p, err := ParsePlace(text); err == nil && p.String() != text {
 			t.Errorf("%q became %q", text, p)
 		}
-		p := Place{kept, IDOf("", "", []byte(text))}
+		p := Place{kept, LetterID("", "", []byte(text))}
 		if got, err := ParsePlace(p.String()); err != nil || got != p {
 			t.Errorf("%v became %v, %v", p, got, err)
 		}
@@ -250,12 +250,12 @@ func TestDroppingThatPanics(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range 3 {
-		l := Letter{ID: IDOf("g", fmt.Sprint(n), nil), Group: "g"}
+		l := Letter{ID: LetterID("g", fmt.Sprint(n), nil), Group: "g"}
 		if err := m.Put(t.Context(), l); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := m.Get(t.Context(), IDOf("g", "0", nil)); !errors.Is(err, ErrNotFound) {
+	if _, err := m.Get(t.Context(), LetterID("g", "0", nil)); !errors.Is(err, ErrNotFound) {
 		t.Error(err)
 	}
 }

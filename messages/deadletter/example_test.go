@@ -17,7 +17,7 @@ func Example() {
 		return
 	}
 	payload := []byte(`{"order": 7, "amount": 12}`)
-	id := deadletter.IDOf("payments", "order-7", payload)
+	id := deadletter.LetterID("payments", "order-7", payload)
 
 	// What a consumer does, as package consumer does it.
 	failed := deadletter.Failure{At: time.Now(), Attempt: 11, Class: "transient", Message: "connection refused"}
@@ -65,7 +65,7 @@ func ExampleSealed() {
 		return
 	}
 	sealed := deadletter.Sealed(store, sealer)
-	id := deadletter.IDOf("payments", "order-7", []byte("12 to ann"))
+	id := deadletter.LetterID("payments", "order-7", []byte("12 to ann"))
 	err = sealed.Put(ctx, deadletter.Letter{ID: id, Group: "payments", Key: "order-7", Payload: []byte("12 to ann")})
 	l, _ := sealed.Get(ctx, id)
 	fmt.Println(err, string(l.Payload))

@@ -14,10 +14,10 @@ import (
 // An ID is a letter's name: 32 hexadecimal digits.
 type ID string
 
-// IDOf returns the ID of the letter that a message becomes. It is the same for every
+// LetterID returns the ID of the letter that a message becomes. It is the same for every
 // delivery of it, so that a message that is put away twice is one letter. Two messages with
 // one key and different payloads are two letters.
-func IDOf(group, key string, payload []byte) ID {
+func LetterID(group, key string, payload []byte) ID {
 	h := sha256.New()
 	for _, part := range [][]byte{[]byte(group), []byte(key), payload} {
 		var n [8]byte

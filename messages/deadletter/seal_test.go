@@ -47,7 +47,7 @@ func TestSealedStoreIsAStore(t *testing.T) {
 func secret(key string) deadletter.Letter {
 	payload := []byte("SECRET of " + key)
 	return deadletter.Letter{
-		ID: deadletter.IDOf("g", key, payload), Group: "g", Key: key, Payload: payload, Reason: "permanent",
+		ID: deadletter.LetterID("g", key, payload), Group: "g", Key: key, Payload: payload, Reason: "permanent",
 		Headers: message.Headers{{Name: "Token", Value: "SECRET 1"}, {Name: "Token", Value: "SECRET 2"}},
 	}
 }

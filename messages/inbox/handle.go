@@ -20,7 +20,7 @@ import (
 // tell the broker. Tell it after Handle has returned: by then all that Ack promises
 // is committed.
 //
-// The work may use idempotency.Token, Attempt, DeriveKey, NoEffect and Phase, and
+// The work may use idempotency.Token, Attempt, StepKey, NoEffect and Phase, and
 // under Tx the transaction that its store hands out. Its context ends with ctx, when
 // the lease is lost, when MaxExecution has passed, and when the message could not be
 // kept from others. A panic of it is an error ([PanicError]).

@@ -186,8 +186,8 @@ const failures = "\x00\x00failures"
 // scopeOf keeps groups apart from the scopes of requests in the same store.
 func scopeOf(group string) string { return "inbox\x00" + group }
 
-// IDOf returns the ID of a message's record, for those who look it up or resolve it.
-func IDOf(group, message string) idempotency.ID { return idempotency.IDOf(scopeOf(group), message) }
+// RecordID returns the ID of a message's record, for those who look it up or resolve it.
+func RecordID(group, message string) idempotency.ID { return idempotency.IDOf(scopeOf(group), message) }
 
 // A Message is what the broker delivered.
 type Message struct {

@@ -342,7 +342,7 @@ func TestLostRun(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: c.g, Recover: c.recover}}, succeeds)
-				dead := idempotency.Claim{ID: IDOf("billing", "order-77"), Fingerprint: idempotency.Fingerprint(nil, []byte("x")),
+				dead := idempotency.Claim{ID: RecordID("billing", "order-77"), Fingerprint: idempotency.Fingerprint(nil, []byte("x")),
 					Owner: [16]byte{1}, Guarantee: c.g, Lease: 30 * time.Second, Retention: time.Hour}
 				if _, err := p.store.Begin(t.Context(), dead); err != nil {
 					t.Fatal(err)
@@ -394,7 +394,7 @@ func TestGroupsAreApart(t *testing.T) {
 	if runs != 2 {
 		t.Errorf("two groups ran %d times", runs)
 	}
-	if IDOf("billing", "order-77") == idempotency.IDOf("billing", "order-77") {
+	if RecordID("billing", "order-77") == idempotency.IDOf("billing", "order-77") {
 		t.Error("a message and a request have one record")
 	}
 }
@@ -403,7 +403,7 @@ func TestSecretKeysTheFingerprint(t *testing.T) {
 	for _, secret := range []string{"", "s"} {
 		p := newPost(t, Options{Secret: []byte(secret)}, succeeds)
 		p.deliver(order("x"))
-		r, err := p.store.Get(t.Context(), IDOf("billing", "order-77"))
+		r, err := p.store.Get(t.Context(), RecordID("billing", "order-77"))
 		if err != nil || r.Fingerprint != idempotency.Fingerprint([]byte(secret), []byte("x")) {
 			t.Errorf("secret %q: %x, %v", secret, r.Fingerprint, err)
 		}
@@ -422,7 +422,7 @@ func TestWorkSeesItsRun(t *testing.T) {
 	phases := 0
 	p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}}, func(ctx context.Context) error {
 		tokens = append(tokens, idempotency.Token(ctx))
-		keys = append(keys, idempotency.DeriveKey(ctx, "charge"))
+		keys = append(keys, idempotency.StepKey(ctx, "charge"))
 		_, err := idempotency.Phase(ctx, "charge", func(context.Context) ([]byte, error) {
 			phases++
 			return []byte("ch_1"), nil

@@ -91,7 +91,7 @@ func TestAMessageThatKillsItsProcessIsGivenUp(t *testing.T) {
 			RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute, Lease: time.Second, MaxExecution: 2 * time.Second}, Retry: policy.Retry{Attempts: 3},
 		}, func(ctx context.Context) error { return errWork })
 		kill := func() {
-			claim := idempotency.Claim{ID: IDOf("billing", "order-77"), Guarantee: idempotency.GuaranteeReexecute, Fingerprint: idempotency.Fingerprint(nil, []byte("x")), Lease: time.Second, Retention: time.Hour}
+			claim := idempotency.Claim{ID: RecordID("billing", "order-77"), Guarantee: idempotency.GuaranteeReexecute, Fingerprint: idempotency.Fingerprint(nil, []byte("x")), Lease: time.Second, Retention: time.Hour}
 			if a, err := p.store.Begin(t.Context(), claim); err != nil || a.Decision != idempotency.DecisionRun {
 				t.Fatal(a.Decision, err)
 			}

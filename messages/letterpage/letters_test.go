@@ -36,7 +36,7 @@ func lettersOf(t testing.TB) (*deadletter.Memory, map[string]deadletter.ID) {
 		{Group: "mail", Key: "m-1", Reason: "permanent"},
 	} {
 		l.Payload, l.Headers = []byte(secret), headers.Headers{{Name: "Authorization", Value: secret}}
-		l.ID = deadletter.IDOf(l.Group, l.Key, l.Payload)
+		l.ID = deadletter.LetterID(l.Group, l.Key, l.Payload)
 		ids[l.Key] = l.ID
 		if err := m.Put(t.Context(), l); err != nil {
 			t.Fatal(err)
@@ -120,7 +120,7 @@ func TestNamesThatLookAlikeAreToldApart(t *testing.T) {
 	names := []string{"a b", "a\nb", long + "1", long + "2", `"><script>`}
 	for i, name := range names {
 		for n := range i + 1 {
-			if err := m.Put(t.Context(), deadletter.Letter{ID: deadletter.IDOf(name, string(rune('a'+n)), nil), Group: name, Reason: name}); err != nil {
+			if err := m.Put(t.Context(), deadletter.Letter{ID: deadletter.LetterID(name, string(rune('a'+n)), nil), Group: name, Reason: name}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -163,7 +163,7 @@ func TestASealedLetterIsShownWithoutAKey(t *testing.T) {
 		return deadletter.Sealed(m, sealer)
 	}
 	l := deadletter.Letter{
-		ID: deadletter.IDOf("billing", "order-1", []byte(secret)), Group: "billing", Key: "order-1", Payload: []byte(secret),
+		ID: deadletter.LetterID("billing", "order-1", []byte(secret)), Group: "billing", Key: "order-1", Payload: []byte(secret),
 		Headers: headers.Headers{{Name: "Authorization", Value: secret}}, Failures: []deadletter.Failure{{Message: "bank: refused"}},
 	}
 	if err := keyed("a").Put(t.Context(), l); err != nil {

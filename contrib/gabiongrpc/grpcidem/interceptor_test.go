@@ -340,7 +340,7 @@ func TestRevokedCallerGetsNoReplay(t *testing.T) { // 19
 func TestMethodSeesItsRun(t *testing.T) {
 	s := start(t, Options{})
 	s.work = func(ctx context.Context, r *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-		if idempotency.Token(ctx) == 0 || idempotency.DeriveKey(ctx, "bank") == "" {
+		if idempotency.Token(ctx) == 0 || idempotency.StepKey(ctx, "bank") == "" {
 			t.Error("the method has no run")
 		}
 		if grpc.SetHeader(ctx, metadata.Pairs("own", "header")) != nil {

@@ -140,7 +140,7 @@ func TestInboxWithoutAnswerOfCommit(t *testing.T) {
 			m := inbox.Message{ID: "m", Payload: []byte("x"), Delivery: 1}
 			got := in.Handle(t.Context(), m, func(ctx context.Context) error {
 				p.Set(testproxy.Fault{Replies: testproxy.Break, Match: "COMMIT", Once: true})
-				return add(ctx, From(ctx))
+				return add(ctx, TxFrom(ctx))
 			})
 			if got.Verb == inbox.DeadLetter || got.Reason != "commit_unknown" || !errors.Is(got.Err, idempotency.ErrUnknown) {
 				t.Errorf("%+v", got)
@@ -175,7 +175,7 @@ func TestDeferredViolationIsTheWorksError(t *testing.T) {
 		t.Errorf("ran %d times: %v", runs, err)
 	}
 	s.work = func(w http.ResponseWriter, r *http.Request) {
-		if err := order(r.Context(), From(r.Context())); err != nil {
+		if err := order(r.Context(), TxFrom(r.Context())); err != nil {
 			t.Error(err)
 		}
 		status(201)(w, r)

@@ -31,7 +31,7 @@ func Example() {
 	}
 
 	book := func(w http.ResponseWriter, r *http.Request) {
-		if _, err := pgxstore.From(r.Context()).Exec(r.Context(), "INSERT INTO bookings VALUES (12)"); err != nil {
+		if _, err := pgxstore.TxFrom(r.Context()).Exec(r.Context(), "INSERT INTO bookings VALUES (12)"); err != nil {
 			http.Error(w, "try again", http.StatusInternalServerError)
 			return
 		}

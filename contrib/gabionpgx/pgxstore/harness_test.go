@@ -93,7 +93,7 @@ func (s *shop) handler(store idempotency.TxStore, most time.Duration) http.Handl
 	s.Helper()
 	h, err := idempotency.New(idempotency.Global, store, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.runs.Add(1)
-		From(r.Context()).Exec(r.Context(), "INSERT INTO effects VALUES ($1)", r.Header.Get("Idempotency-Key"))
+		TxFrom(r.Context()).Exec(r.Context(), "INSERT INTO effects VALUES ($1)", r.Header.Get("Idempotency-Key"))
 		s.work(w, r)
 	}), idempotency.Config{
 		RunnerConfig:   idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx, Wait: 20 * time.Second, MaxExecution: most, Observer: quiet{}},

@@ -66,13 +66,13 @@ func TestLargeBodyIsNotRepeatedOnceItWasRead(t *testing.T) {
 	s.exec("CREATE FUNCTION again() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'again' USING ERRCODE = '40001'; END $$")
 	s.exec("CREATE CONSTRAINT TRIGGER again AFTER INSERT ON late DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION again()")
 	update := func(ctx context.Context) error { // another transaction changes the row that this one has seen
-		From(ctx).Exec(ctx, "SELECT n FROM accounts")
+		TxFrom(ctx).Exec(ctx, "SELECT n FROM accounts")
 		s.exec("UPDATE accounts SET n = n + 1")
-		_, err := From(ctx).Exec(ctx, "UPDATE accounts SET n = n + 1")
+		_, err := TxFrom(ctx).Exec(ctx, "UPDATE accounts SET n = n + 1")
 		return err
 	}
 	commit := func(ctx context.Context) error {
-		_, err := From(ctx).Exec(ctx, "INSERT INTO late VALUES (1)")
+		_, err := TxFrom(ctx).Exec(ctx, "INSERT INTO late VALUES (1)")
 		return err
 	}
 	for n, c := range []struct {
@@ -158,7 +158,7 @@ func TestLargeBodyIsCopied(t *testing.T) {
 				s.exec("DELETE FROM effects")
 				copied := make(chan error, 2)
 				s.work = func(w http.ResponseWriter, r *http.Request) {
-					_, err := From(r.Context()).Conn().PgConn().CopyFrom(r.Context(), r.Body, "COPY effects FROM STDIN")
+					_, err := TxFrom(r.Context()).Conn().PgConn().CopyFrom(r.Context(), r.Body, "COPY effects FROM STDIN")
 					copied <- err
 					if err != nil {
 						status(answer)(w, r)

@@ -138,7 +138,7 @@ func TestPartitions(t *testing.T) {
 		},
 		Effect: func(ctx context.Context, key string) (err error) {
 			const text = "INSERT INTO effects VALUES ($1)"
-			if tx := From(ctx); tx != nil {
+			if tx := TxFrom(ctx); tx != nil {
 				_, err = tx.Exec(ctx, text, key)
 				return err
 			}

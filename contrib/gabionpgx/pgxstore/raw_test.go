@@ -66,7 +66,7 @@ func TestWorkThatTalksToItsConnection(t *testing.T) {
 					s.exec("DELETE FROM effects")
 					s.runs.Store(0)
 					s.work = func(w http.ResponseWriter, r *http.Request) {
-						c.work(r.Context(), From(r.Context()))
+						c.work(r.Context(), TxFrom(r.Context()))
 						status(answer)(w, r)
 					}
 					if w := s.post("k", "x"); w.Code != c.sent[answer] {
@@ -115,7 +115,7 @@ func TestFailed(t *testing.T) {
 	gabiontest.NoLeaks(t)
 	pool := connect(t, testservers.Postgres(t), 4)
 	s := newShop(t, pool, open(t, pool, "records"))
-	raw := func(ctx context.Context) error { return From(ctx).Conn().PgConn().Exec(ctx, raise).Close() }
+	raw := func(ctx context.Context) error { return TxFrom(ctx).Conn().PgConn().Exec(ctx, raise).Close() }
 	for _, answer := range []int{201, 409, 500} {
 		s.exec("DELETE FROM effects")
 		s.runs.Store(0)

@@ -24,10 +24,10 @@ type Entry struct {
 
 type workKey struct{}
 
-// From returns the transaction that the work of ctx runs in, or nil. It is the store's to commit and to
+// TxFrom returns the transaction that the work of ctx runs in, or nil. It is the store's to commit and to
 // roll back: those two methods of it return [ErrNotYours]. Like any pgx.Tx it is for one goroutine at a
 // time, and it ends with the work.
-func From(ctx context.Context) pgx.Tx {
+func TxFrom(ctx context.Context) pgx.Tx {
 	if w, _ := ctx.Value(workKey{}).(*workTx); w != nil {
 		return w
 	}
@@ -140,7 +140,7 @@ func taken(err error) error {
 // deadlock or a lock that was not to be had, and only its last run counts.
 func (s *Store) Do(ctx context.Context, c idempotency.Claim, work func(context.Context, pgx.Tx) (idempotency.Result, error)) (idempotency.Answer, error) {
 	return s.Tx(ctx, c, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
-		res, err := work(ctx, From(ctx))
+		res, err := work(ctx, TxFrom(ctx))
 		return res, idempotency.OutcomeSucceeded, err
 	})
 }

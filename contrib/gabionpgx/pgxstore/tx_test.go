@@ -31,7 +31,7 @@ func TestEffects(t *testing.T) {
 	idempotencytest.RunTx(t, func(testing.TB) idempotencytest.Effects {
 		return idempotencytest.Effects{
 			Store: store,
-			Add:   func(ctx context.Context) error { return add(ctx, From(ctx)) },
+			Add:   func(ctx context.Context) error { return add(ctx, TxFrom(ctx)) },
 			Count: func(ctx context.Context) (n int, err error) {
 				err = witness.QueryRow(ctx, "SELECT count(*) FROM effects").Scan(&n)
 				return n, err
@@ -90,7 +90,7 @@ func unlocked(t *testing.T, pool *pgxpool.Pool) {
 
 func unnoticed(s *shop) {
 	s.work = func(w http.ResponseWriter, r *http.Request) {
-		From(r.Context()).Exec(r.Context(), "SELECT 1/0")
+		TxFrom(r.Context()).Exec(r.Context(), "SELECT 1/0")
 		status(201)(w, r)
 	}
 	for n := range 2 { // the second runs again
@@ -256,7 +256,7 @@ func endings(s *shop) {
 			}
 		}
 	}
-	if From(s.Context()) != nil {
+	if TxFrom(s.Context()) != nil {
 		s.Error("a transaction outside of work")
 	}
 	s.wantEffects(1)
@@ -278,7 +278,7 @@ func savepoint(s *shop) {
 	runs := 0
 	a, err := s.store.Tx(s.Context(), claimOf("savepoint"), func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
 		runs++
-		nested, err := From(ctx).Begin(ctx)
+		nested, err := TxFrom(ctx).Begin(ctx)
 		if err != nil {
 			return idempotency.Result{}, 0, err
 		}
@@ -343,7 +343,7 @@ func everyForm(s *shop) {
 				s.runs.Store(0)
 				s.work = func(w http.ResponseWriter, r *http.Request) {
 					if s.runs.Load() < 3 {
-						if err := fail(r.Context(), From(r.Context())); stateOf(err) != "40001" {
+						if err := fail(r.Context(), TxFrom(r.Context())); stateOf(err) != "40001" {
 							t.Errorf("%v", err)
 						}
 						w.Header().Set("Leak", "yes")
@@ -379,7 +379,7 @@ func copyInto(ctx context.Context, tx pgx.Tx) error {
 
 func threeRuns(s *shop) {
 	s.work = func(w http.ResponseWriter, r *http.Request) {
-		From(r.Context()).Exec(r.Context(), raise)
+		TxFrom(r.Context()).Exec(r.Context(), raise)
 		status(500)(w, r)
 	}
 	if w := s.post("k", "x"); w.Code != 500 || w.Body.String() != "body" {
@@ -437,7 +437,7 @@ func TestConflictingTransactions(t *testing.T) {
 					case <-lost:
 					}
 				}
-				tx := From(r.Context())
+				tx := TxFrom(r.Context())
 				_, err := tx.Exec(r.Context(), "SELECT sum(n) FROM accounts")
 				if err == nil && c.level == "read committed" { // each takes the row that the other wants
 					_, err = tx.Exec(r.Context(), fmt.Sprintf("UPDATE accounts SET n = n + 1 WHERE id = %d", side+1))
@@ -481,10 +481,10 @@ func TestBackendIsKilled(t *testing.T) {
 	first := checkpointer(pool)
 	s.work = func(w http.ResponseWriter, r *http.Request) {
 		if s.runs.Load() == 1 {
-			if err := kill(int(From(r.Context()).Conn().PgConn().PID())); err != nil {
+			if err := kill(int(TxFrom(r.Context()).Conn().PgConn().PID())); err != nil {
 				testservers.Missing(t, "the right to kill the server's process: %v", err)
 			}
-			From(r.Context()).Exec(r.Context(), "SELECT pg_sleep(60)") // until the server notices
+			TxFrom(r.Context()).Exec(r.Context(), "SELECT pg_sleep(60)") // until the server notices
 		}
 		status(201)(w, r)
 	}

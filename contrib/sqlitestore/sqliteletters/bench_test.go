@@ -16,7 +16,7 @@ func letter(n int) deadletter.Letter {
 	payload := fmt.Appendf(make([]byte, 0, 512), "%0512d", n)
 	key := fmt.Sprint("key-", n)
 	return deadletter.Letter{
-		ID: deadletter.IDOf("g", key, payload), Group: "g", Key: key, Source: "orders", Position: fmt.Sprint(n),
+		ID: deadletter.LetterID("g", key, payload), Group: "g", Key: key, Source: "orders", Position: fmt.Sprint(n),
 		Headers: message.Headers{{Name: message.Key, Value: key}}, Payload: payload, Reason: "attempts_exhausted", Attempts: 3,
 		Failures: []deadletter.Failure{{At: time.Unix(1, 0), Attempt: 3, Class: "transient", Message: "connection refused"}},
 	}

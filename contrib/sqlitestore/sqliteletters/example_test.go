@@ -22,7 +22,7 @@ func ExampleOpen() {
 		return
 	}
 	payload := []byte("12 to ann")
-	err = store.Put(ctx, deadletter.Letter{ID: deadletter.IDOf("payments", "order-7", payload), Group: "payments", Key: "order-7", Payload: payload})
+	err = store.Put(ctx, deadletter.Letter{ID: deadletter.LetterID("payments", "order-7", payload), Group: "payments", Key: "order-7", Payload: payload})
 	fmt.Println(err, store.Close())
 
 	store, err = sqliteletters.OpenExisting(ctx, file, deadletter.Options{})

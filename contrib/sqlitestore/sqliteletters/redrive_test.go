@@ -71,7 +71,7 @@ func TestLettersThatGoTogetherShareRoundTrips(t *testing.T) {
 			for i := range n {
 				l := letter(i)
 				l.Group, l.Order = c.fact, c.order(i)
-				l.ID = deadletter.IDOf(l.Group, l.Key, l.Payload)
+				l.ID = deadletter.LetterID(l.Group, l.Key, l.Payload)
 				if err := s.Put(t.Context(), l); err != nil {
 					t.Fatal(err)
 				}

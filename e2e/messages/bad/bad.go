@@ -109,7 +109,7 @@ var errBank = errors.New("the bank is busy")
 
 // Work is what the desk does with a message.
 func (d *Desk) Work(ctx context.Context) error {
-	m := consumer.From(ctx)
+	m := consumer.MessageFrom(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	name := nameOf(m.ID, m.Payload)

@@ -180,9 +180,9 @@ func (c *court) observe(_ context.Context, e gabion.Event) {
 
 // work is what is done with a message.
 func (c *court) work(ctx context.Context) error {
-	m := consumer.From(ctx)
+	m := consumer.MessageFrom(ctx)
 	if c.bank != nil {
-		if _, err := sqlstore.From(ctx).ExecContext(ctx, "INSERT INTO bookings VALUES ($1)", m.ID); err != nil {
+		if _, err := sqlstore.TxFrom(ctx).ExecContext(ctx, "INSERT INTO bookings VALUES ($1)", m.ID); err != nil {
 			return err
 		}
 	}

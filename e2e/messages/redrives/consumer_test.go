@@ -167,7 +167,7 @@ func redrive(ctx context.Context) error {
 	}
 	return c.Redrive(ctx, mortal{letters}, func(ctx context.Context) error {
 		fmt.Println("run")
-		_, err := sqlstore.From(ctx).ExecContext(ctx, "INSERT INTO bookings VALUES (?)", consumer.From(ctx).ID)
+		_, err := sqlstore.TxFrom(ctx).ExecContext(ctx, "INSERT INTO bookings VALUES (?)", consumer.MessageFrom(ctx).ID)
 		die("work")
 		if _, is := os.Stat(down(dir)); err == nil && is == nil {
 			err = errDown

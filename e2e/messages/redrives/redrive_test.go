@@ -104,7 +104,7 @@ func (r *rig) fail(n int) {
 		if d.Verb != inbox.DeadLetter {
 			r.Fatalf("%+v", d)
 		}
-		r.ids = append(r.ids, deadletter.IDOf(group, m.ID, m.Payload))
+		r.ids = append(r.ids, deadletter.LetterID(group, m.ID, m.Payload))
 	}
 }
 

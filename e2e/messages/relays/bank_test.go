@@ -75,7 +75,7 @@ func (k *bank) book(m jetstream.Msg) {
 		k.Errorf("a message has the key %q and the id %q", id, m.Headers().Get(jetstream.MsgIDHeader))
 	}
 	d := k.in.Handle(context.WithoutCancel(k.Context()), inbox.Message{ID: id, Payload: m.Data()}, func(ctx context.Context) error {
-		_, err := sqlstore.From(ctx).ExecContext(ctx, "INSERT INTO bookings VALUES (?, ?)", id, m.Headers().Get("Aggregate"))
+		_, err := sqlstore.TxFrom(ctx).ExecContext(ctx, "INSERT INTO bookings VALUES (?, ?)", id, m.Headers().Get("Aggregate"))
 		return err
 	})
 	k.mu.Lock()

@@ -139,13 +139,13 @@ func book(ctx context.Context, in execer, id string, payload []byte) error {
 // work books a message, now and then fails at first, and now and then takes longer than the
 // broker waits.
 func work(ctx context.Context) error {
-	m := consumer.From(ctx)
+	m := consumer.MessageFrom(ctx)
 	for _, h := range m.Headers {
 		if h.Name == takes {
 			linger(ctx, h.Value)
 		}
 	}
-	if err := book(ctx, sqlstore.From(ctx), m.ID, m.Payload); err != nil {
+	if err := book(ctx, sqlstore.TxFrom(ctx), m.ID, m.Payload); err != nil {
 		return err
 	}
 	die("work")

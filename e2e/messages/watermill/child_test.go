@@ -234,7 +234,7 @@ func guarded(router *wm.Router, l *line, db *sql.DB, store idempotency.Store) er
 		router.AddConsumerHandler(topic, topic, gabionmsg.Subscriber(sub, c), func(msg *wm.Message) error {
 			var in execer = db
 			if guarantee() == consumer.Tx {
-				in = sqlstore.From(msg.Context())
+				in = sqlstore.TxFrom(msg.Context())
 			}
 			return charge(msg.Context(), in, msg)
 		}).AddMiddleware(mortal, mw)

@@ -47,7 +47,7 @@ func fields(l deadletter.Letter) string {
 }
 
 func bareLetter(b *bench) {
-	l := deadletter.Letter{ID: deadletter.IDOf("g", "", nil), Group: "g"}
+	l := deadletter.Letter{ID: deadletter.LetterID("g", "", nil), Group: "g"}
 	b.ok(b.Put(b.Context(), l))
 	got := b.get(l.ID)
 	if len(got.Payload) != 0 || len(got.Headers) != 0 || len(got.Failures) != 0 || got.Key != "" || !got.First.IsZero() || !got.Last.IsZero() {

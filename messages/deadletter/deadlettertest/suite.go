@@ -110,7 +110,7 @@ func letter(group string, n int) deadletter.Letter {
 	payload := fmt.Appendf(nil, "payload %d of %s", n, group)
 	key := fmt.Sprintf("key-%d", n)
 	return deadletter.Letter{
-		ID: deadletter.IDOf(group, key, payload), Group: group, Key: key, Source: "orders", Position: fmt.Sprint(n),
+		ID: deadletter.LetterID(group, key, payload), Group: group, Key: key, Source: "orders", Position: fmt.Sprint(n),
 		Headers: message.Headers{{Name: message.Key, Value: key}}, Payload: payload,
 		Reason: "attempts_exhausted", Attempts: 3, First: begun.Add(-time.Minute), Last: begun.Add(-time.Second),
 	}

@@ -32,7 +32,7 @@ func (b *bank) pay(ctx context.Context) error {
 	if b.down != nil {
 		return b.down
 	}
-	b.effects[consumer.From(ctx).ID]++
+	b.effects[consumer.MessageFrom(ctx).ID]++
 	return nil
 }
 
@@ -116,7 +116,7 @@ func TestAnUnknownOutcomeRunsOnceItIsResolved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, letters := billing(t, 1, idempotency.GuaranteeHold, errClosed)
 		b.is(nil)
-		id := string(deadletter.IDOf("billing", "order-0", []byte("10 EUR")))
+		id := string(deadletter.LetterID("billing", "order-0", []byte("10 EUR")))
 		for _, step := range []struct {
 			args string
 			code int

@@ -121,7 +121,7 @@ func TestExportOfAStoreThatMoves(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 1200 {
-		if err := m.Put(t.Context(), deadletter.Letter{ID: deadletter.IDOf("g", "k", []byte{byte(i), byte(i >> 8)}), Group: "g"}); err != nil {
+		if err := m.Put(t.Context(), deadletter.Letter{ID: deadletter.LetterID("g", "k", []byte{byte(i), byte(i >> 8)}), Group: "g"}); err != nil {
 			t.Fatal(err)
 		}
 	}

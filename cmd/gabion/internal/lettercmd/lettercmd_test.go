@@ -42,7 +42,7 @@ func fill(t testing.TB, store deadletter.Store) map[string]string {
 		{Group: "mail", Key: "mail\xff-1", Reason: "permanent", Source: "mails", Attempts: 1},
 	} {
 		l.Payload, l.Headers = []byte(secret), message.Headers{{Name: "Authorization", Value: secret}}
-		l.ID = deadletter.IDOf(l.Group, l.Key, l.Payload)
+		l.ID = deadletter.LetterID(l.Group, l.Key, l.Payload)
 		ids[l.Key] = string(l.ID)
 		if err := store.Put(t.Context(), l); err != nil {
 			t.Fatal(err)

@@ -78,7 +78,7 @@ func TestAGroupIsCountedWithoutBeingRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 5000 {
-		l := deadletter.Letter{ID: deadletter.IDOf("billing", "k", []byte{byte(i), byte(i >> 8)}), Group: "billing", Source: "orders", Reason: "attempts_exhausted"}
+		l := deadletter.Letter{ID: deadletter.LetterID("billing", "k", []byte{byte(i), byte(i >> 8)}), Group: "billing", Source: "orders", Reason: "attempts_exhausted"}
 		if i%1000 == 0 {
 			l.Reason = deadletter.Unknown
 		}
@@ -159,7 +159,7 @@ func TestFollow(t *testing.T) {
 					t.Fatal(err)
 				}
 				for i := range c.letters {
-					if err := m.Put(t.Context(), deadletter.Letter{ID: deadletter.IDOf("billing", "k", []byte{byte(i)}), Group: "billing", Reason: "attempts_exhausted"}); err != nil {
+					if err := m.Put(t.Context(), deadletter.Letter{ID: deadletter.LetterID("billing", "k", []byte{byte(i)}), Group: "billing", Reason: "attempts_exhausted"}); err != nil {
 						t.Fatal(err)
 					}
 				}

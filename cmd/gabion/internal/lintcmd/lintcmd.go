@@ -74,7 +74,7 @@ type request struct {
 	format, severity, rules, explain string
 	verbose, list, mend, diff        bool
 	from, only                       string // of --measured
-	doctor                           bool   // only what was measured is told
+	doctor                           bool   // says only what was measured
 
 	source *measured.Source
 

@@ -28,7 +28,7 @@ const (
 // The bounds of what is worth a finding.
 const (
 	fewCalls    = 100  // with fewer calls, no shares are told
-	manyCalls   = 1000 // with this many calls, what never happened is told
+	manyCalls   = 1000 // with this many calls, what never happened is said
 	manyOpens   = 4.0  // in ten minutes: a breaker that flaps
 	shareOfCuts = 0.01
 	shareOfFull = 0.01
