@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/classify"
-	"github.com/gabion-go/gabion/e2e/report"
+	"github.com/gabion-go/gabion/internal/report"
 )
 
 // Contest is one task that several libraries are given.

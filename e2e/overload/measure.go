@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/gabion-go/gabion/e2e/report"
+	"github.com/gabion-go/gabion/internal/report"
 )
 
 // A Result is a case that was run in real time, and what the lab said of it.

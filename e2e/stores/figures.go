@@ -4,7 +4,7 @@ import (
 	"os"
 	"runtime"
 
-	"github.com/gabion-go/gabion/e2e/report"
+	"github.com/gabion-go/gabion/internal/report"
 )
 
 // The environment of TestMeasure, which is what measures. MeasureEnv names the file that

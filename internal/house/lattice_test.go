@@ -116,6 +116,7 @@ var plan = map[string]room{
 	"internal/sqltx":       {floor: basement, also: []string{"backoff", "policy", "classify"}},                    // waits, and reads errors, for the stores and for gabionsql
 	"internal/interleave":  {floor: basement},
 	"internal/mutate":      {floor: basement},
+	"internal/report":      {floor: basement},
 	"internal/testclock":   {floor: basement},
 	"internal/testproxy":   {floor: basement},
 	"internal/testrace":    {floor: basement},

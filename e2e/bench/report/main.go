@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/e2e/bench"
-	"github.com/gabion-go/gabion/e2e/report"
+	"github.com/gabion-go/gabion/internal/report"
 )
 
 var (

@@ -5,7 +5,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/gabion-go/gabion/e2e/report"
+	"github.com/gabion-go/gabion/internal/report"
 )
 
 // parse reads a report back and finds what can't be: see report.Read, and invalid figures.

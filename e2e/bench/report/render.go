@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/gabion-go/gabion/e2e/bench"
-	"github.com/gabion-go/gabion/e2e/report"
+	"github.com/gabion-go/gabion/internal/report"
 )
 
 // page is docs/performance.md while it is written.

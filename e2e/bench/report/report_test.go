@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/gabion-go/gabion/e2e/bench"
-	"github.com/gabion-go/gabion/e2e/report"
+	"github.com/gabion-go/gabion/internal/report"
 )
 
 // sample is what a run of two rounds might print, with every row that there is.

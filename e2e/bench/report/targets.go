@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gabion-go/gabion/e2e/bench"
-	"github.com/gabion-go/gabion/e2e/report"
+	"github.com/gabion-go/gabion/internal/report"
 )
 
 // target is one promise about speed, with its number.

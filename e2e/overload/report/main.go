@@ -24,7 +24,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/e2e/overload"
-	"github.com/gabion-go/gabion/e2e/report"
+	"github.com/gabion-go/gabion/internal/report"
 )
 
 var (

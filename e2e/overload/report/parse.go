@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gabion-go/gabion/e2e/report"
+	"github.com/gabion-go/gabion/internal/report"
 )
 
 // parse reads a report back and finds what can't be: see report.Read, and tables that are missing.

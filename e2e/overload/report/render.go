@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/e2e/overload"
-	"github.com/gabion-go/gabion/e2e/report"
+	"github.com/gabion-go/gabion/internal/report"
 )
 
 // page is docs/overload.md while it is written.

@@ -16,8 +16,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gabion-go/gabion/e2e/report"
 	"github.com/gabion-go/gabion/e2e/stores"
+	"github.com/gabion-go/gabion/internal/report"
 )
 
 var (

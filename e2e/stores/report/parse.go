@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/gabion-go/gabion/e2e/report"
+	"github.com/gabion-go/gabion/internal/report"
 )
 
 // parse reads a report back and finds what can't be: see report.Read, invalid figures, and rows that are missing.

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gabion-go/gabion/e2e/report"
 	"github.com/gabion-go/gabion/e2e/stores"
+	"github.com/gabion-go/gabion/internal/report"
 )
 
 // page is docs/stores.md while it is written.
