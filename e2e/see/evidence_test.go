@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,7 +25,9 @@ import (
 
 // What gabion lint --measured decides about times by is the same in a recording, on the page and in
 // the metrics: as many attempts within each bound, as many cut off, as many openings.
-func TestSourcesCountTheSameAttempts(t *testing.T) {
+func TestSourcesCountTheSameAttempts(t *testing.T) { synctest.Test(t, sourcesCountTheSameAttempts) }
+
+func sourcesCountTheSameAttempts(t *testing.T) {
 	registry, err := gabion.NewRegistry(map[string]policy.Policy{"stock": {Safe: true, Timeout: policy.Timeout{Attempt: 30 * time.Millisecond, Strict: true},
 		Retry: policy.Retry{Backoff: backoff.Const(time.Millisecond), Hold: policy.Off}, Breaker: policy.Breaker{Consecutive: 3, Open: 50 * time.Millisecond}}})
 	if err != nil {
