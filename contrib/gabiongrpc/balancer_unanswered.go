@@ -79,8 +79,8 @@ func (v *visit) left(a *attempt, class policy.Class) {
 	if class == policy.ClassIgnored || class == policy.ClassTimeout {
 		return
 	}
+	v.known.unanswered.answers()
 	f, d := v.among.fleet, a.of.client.Dependency
-	v.at.of(d).unanswered.answers()
 	if !f.rows.full.Load() {
 		return
 	}

@@ -30,8 +30,9 @@ type visit struct {
 	at      *backend
 	address adapter.Address // of at; nil if the attempt was let in nowhere
 	permit  adapter.Visit
-	number  int64 // among the attempts of the fleet
-	over    bool  // the attempt has ended, and what grpc-go does with its stream is its own
+	number  int64    // among the attempts of the fleet
+	known   *knowing // of at
+	over    bool     // the attempt has ended, and what grpc-go does with its stream is its own
 }
 
 // begin readies it for a choice. Grpc-go chooses again if it sends an attempt again by itself.
@@ -59,7 +60,7 @@ func (a *attempt) enter(b *backend) bool {
 	if ok {
 		a.visit.at, a.visit.address, a.visit.permit = b, k.address, permit
 		if a.stream == nil {
-			a.visit.number = a.visit.among.fleet.entered(k)
+			a.visit.known, a.visit.number = k, a.visit.among.fleet.entered(k)
 		}
 		a.of.noteAt(b)
 	}
