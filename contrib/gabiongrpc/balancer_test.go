@@ -156,7 +156,7 @@ func TestOneBadServerOfSeveral(t *testing.T) {
 		{"is one of ten", 10, failing, 5 * ms},
 		{"hangs", 3, hanging, 5 * ms},
 		{"hangs, where few calls come", 3, hanging, 50 * ms},
-		{"hangs and is one of two", 2, hanging, 5 * ms},
+		{"hangs and is one of two", 2, hanging, 10 * ms},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			calls := 4000
@@ -195,6 +195,16 @@ func TestWhoIsLeftOutBecauseItDoesNotAnswer(t *testing.T) {
 		}
 		return healthy(ctx)
 	}
+	pausing := func() func(context.Context) error {
+		began := time.Time{}
+		return func(ctx context.Context) error {
+			if began.IsZero() {
+				began = time.Now()
+			}
+			time.Sleep(time.Until(began.Add(200 * ms)))
+			return healthy(ctx)
+		}
+	}
 	for _, c := range []struct {
 		fact  string
 		every time.Duration
@@ -206,6 +216,8 @@ func TestWhoIsLeftOutBecauseItDoesNotAnswer(t *testing.T) {
 		{"some calls are long", 5 * ms, []func(context.Context) error{long}, 0.3, 0.37},
 		{"one is slower", 5 * ms, []func(context.Context) error{slower(30 * ms), healthy}, 0.3, 0.37},
 		{"one is a little slower, and many are out", ms, []func(context.Context) error{slower(120 * ms), slower(100 * ms)}, 0.3, 0.37},
+		{"one is a little slower, and very many are out", ms / 20, []func(context.Context) error{slower(13 * ms), slower(10 * ms)}, 0.3, 0.37},
+		{"one pauses for a moment", ms / 2, []func(context.Context) error{pausing(), healthy}, 0.3, 0.37},
 		{"all hang", 5 * ms, []func(context.Context) error{hanging}, 0.3, 0.37},
 		{"all but one hang", 5 * ms, []func(context.Context) error{healthy, hanging}, 0.4, 0.55},
 	} {

@@ -3,32 +3,45 @@ package gabiongrpc
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/policy"
 )
 
 // An address that hangs fails nothing until the attempts' timeout, and by then has taken its
-// share of all calls. It shows earlier: others answer what they got later. After so many attempts
-// in a row without any answer, and as many answers of others to attempts that were sent after
-// them, the address counts as failing.
-const unansweredRow = 8
+// share of all calls. It shows earlier: others answer what they got later. After unansweredRow
+// attempts in a row without any answer, and as many answers of others that overtook them, the
+// address counts as failing.
+//
+// An answer overtakes a row if its attempt was sent later and the row has waited much longer than
+// it took. By order alone, at many calls a second, an address that is a little slower would look
+// as if it hung. And a pause or a lost packet is no reason to leave an address out for seconds.
+const (
+	unansweredRow   = 8
+	unansweredTimes = 4                      // as long as the answer took
+	unansweredLeast = 250 * time.Millisecond // since the first of the row
+)
 
 // unanswered is what one dependency has sent to one address since that answered last.
 type unanswered struct {
 	mu       sync.Mutex
 	sent     int
-	since    int64 // number of the attempt that made the row full
-	answered int   // by others, of attempts after that
+	first    time.Time
+	since    time.Time // when the attempt was sent that made the row full
+	answered int       // by others, of attempts after that
 }
 
 // goes notes that an attempt was sent, and reports whether the row is full.
-func (u *unanswered) goes(number int64) bool {
+func (u *unanswered) goes(at time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.sent++
-	if u.sent == unansweredRow {
-		u.since = number
+	switch u.sent {
+	case 1:
+		u.first = at
+	case unansweredRow:
+		u.since = at
 	}
 	return u.sent >= unansweredRow
 }
@@ -40,18 +53,18 @@ func (u *unanswered) answers() {
 	u.sent, u.answered = 0, 0
 }
 
-// overtaken notes that another address has answered the attempt of that number. It reports
+// overtaken notes that another address has answered at now what was sent then. It reports
 // whether the row is full, and whether the address has to count as failing now.
-func (u *unanswered) overtaken(number int64) (full, failing bool) {
+func (u *unanswered) overtaken(sent, now time.Time) (full, failing bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.sent < unansweredRow {
 		return false, false
 	}
-	if number > u.since {
+	if sent.After(u.since) && now.Sub(u.since) >= unansweredTimes*now.Sub(sent) {
 		u.answered++
 	}
-	if u.answered < unansweredRow {
+	if u.answered < unansweredRow || now.Sub(u.first) < unansweredLeast {
 		return true, false
 	}
 	u.sent, u.answered = 0, 0
@@ -60,17 +73,14 @@ func (u *unanswered) overtaken(number int64) (full, failing bool) {
 
 // unansweredRows are those of a fleet.
 type unansweredRows struct {
-	attempts atomic.Int64 // numbers them
-	full     atomic.Bool  // some row may be
+	full atomic.Bool // some row may be
 }
 
 // entered notes that an attempt goes to the address k.
-func (f *fleet) entered(k *knowing) (number int64) {
-	number = f.rows.attempts.Add(1)
-	if k.unanswered.goes(number) {
+func (f *fleet) entered(k *knowing, at time.Time) {
+	if k.unanswered.goes(at) {
 		f.rows.full.Store(true)
 	}
-	return number
 }
 
 // left notes how an attempt ended at v.at. One that was given up or ran into its timeout has no
@@ -84,13 +94,13 @@ func (v *visit) left(a *attempt, class policy.Class) {
 	if !f.rows.full.Load() {
 		return
 	}
-	some := false
+	some, now := false, time.Now()
 	for _, b := range v.among.ready {
 		if b == v.at {
 			continue
 		}
 		k := b.of(d)
-		full, failing := k.unanswered.overtaken(v.number)
+		full, failing := k.unanswered.overtaken(a.began, now)
 		some = some || full
 		if failing && v.among.spares(a) {
 			fail(k.address)

@@ -30,8 +30,7 @@ type visit struct {
 	at      *backend
 	address adapter.Address // of at; nil if the attempt was let in nowhere
 	permit  adapter.Visit
-	number  int64    // among the attempts of the fleet
-	known   *knowing // of at
+	known   *knowing // of at; nil for a stream
 	over    bool     // the attempt has ended, and what grpc-go does with its stream is its own
 }
 
@@ -60,7 +59,8 @@ func (a *attempt) enter(b *backend) bool {
 	if ok {
 		a.visit.at, a.visit.address, a.visit.permit = b, k.address, permit
 		if a.stream == nil {
-			a.visit.known, a.visit.number = k, a.visit.among.fleet.entered(k)
+			a.visit.known = k
+			a.visit.among.fleet.entered(k, a.began)
 		}
 		a.of.noteAt(b)
 	}
@@ -82,7 +82,7 @@ func (a *attempt) visited(o *policy.Outcome) {
 		class = policy.ClassIgnored
 	}
 	v.leave(class)
-	if v.number > 0 {
+	if v.known != nil {
 		v.left(a, class)
 	}
 	o.Elsewhere = o.Class.Transient() && a.elsewhere()

@@ -37,6 +37,7 @@ type Message struct {
 const (
 	maxPayload = 1000
 	attempts   = 3
+	patience   = 20 * time.Second
 )
 
 func header(name, value string) message.Headers {
@@ -125,6 +126,39 @@ func nameOf(id string, payload []byte) string {
 	return fmt.Sprintf("%s:%.20q/%d", id, payload, len(payload))
 }
 
+// Publish publishes all in their order. Before the second message of an ID comes, it waits until
+// the first has had its effect, since a consumer may work on some at once.
+func (d *Desk) Publish(t testing.TB, all []Message, publish func(Message) error) {
+	t.Helper()
+	first := map[string]Message{}
+	for _, m := range all {
+		if before, again := first[m.ID]; again && m.ID != "" {
+			d.awaitEffect(t, before)
+		} else {
+			first[m.ID] = m
+		}
+		if err := publish(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (d *Desk) awaitEffect(t testing.TB, m Message) {
+	t.Helper()
+	name := nameOf(m.ID, []byte(m.Payload))
+	for end := time.Now().Add(patience); ; <-time.After(5 * time.Millisecond) {
+		d.mu.Lock()
+		done := d.effects[name] > 0
+		d.mu.Unlock()
+		if done {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s had no effect", name)
+		}
+	}
+}
+
 // state is what became of messages: a line for each effect and for each letter.
 func (d *Desk) state() (lines []string, err error) {
 	letters, err := d.letters()
@@ -156,7 +190,7 @@ func (d *Desk) Want(t testing.TB, all []Message) {
 	}
 	slices.Sort(want)
 	var err error
-	for end := time.Now().Add(20 * time.Second); ; <-time.After(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; <-time.After(5 * time.Millisecond) {
 		if is, err = d.state(); err == nil && slices.Equal(is, want) {
 			break
 		}

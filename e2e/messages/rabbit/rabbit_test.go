@@ -232,11 +232,7 @@ func badMessages(t *testing.T, broker *testservers.Server) {
 	desk := bad.Open(t, consumer.Options{Letters: letters}, bad.All(t.Context(), letters))
 	desk.Route(t, NewSubscriber(broker.DSN, 4), "bad")
 	p := publisher(t, broker.DSN)
-	for _, m := range bad.Messages() {
-		if err := p.Publish("bad", m.Watermill()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	desk.Publish(t, bad.Messages(), func(m bad.Message) error { return p.Publish("bad", m.Watermill()) })
 	desk.Want(t, bad.Messages())
 }
 

@@ -43,9 +43,7 @@ func TestBadMessagesThroughJetStreamAreDeadLettersAndStopNothing(t *testing.T) {
 			go func() {
 				ended <- natsmsg.Consume(ctx, r.js, "ORDERS", "bank", desk.Consumer, desk.Work, natsmsg.Options{DeadSubject: dead, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 			}()
-			for _, m := range bad.Messages() {
-				r.publishBad(m)
-			}
+			desk.Publish(t, bad.Messages(), r.publishBad)
 			desk.Want(t, bad.Messages())
 			r.settled()
 			desk.Want(t, bad.Messages())
@@ -58,8 +56,7 @@ func TestBadMessagesThroughJetStreamAreDeadLettersAndStopNothing(t *testing.T) {
 }
 
 // publishBad publishes without Nats-Msg-Id: the broker would drop the second of two.
-func (r *rig) publishBad(m bad.Message) {
-	r.Helper()
+func (r *rig) publishBad(m bad.Message) error {
 	msg := &nats.Msg{Subject: "orders", Header: nats.Header{}, Data: []byte(m.Payload)}
 	for _, h := range m.Headers {
 		msg.Header.Add(h.Name, h.Value)
@@ -67,9 +64,8 @@ func (r *rig) publishBad(m bad.Message) {
 	if m.ID != "" {
 		msg.Header.Set(message.Key, m.ID)
 	}
-	if _, err := r.js.PublishMsg(r.Context(), msg); err != nil {
-		r.Fatal(err)
-	}
+	_, err := r.js.PublishMsg(r.Context(), msg)
+	return err
 }
 
 // published returns the letters that natsmsg has published.

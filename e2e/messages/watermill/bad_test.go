@@ -38,11 +38,7 @@ func TestBadMessagesThroughABrokerAreDeadLettersAndStopNothing(t *testing.T) {
 				Headers: message.Headers{{Name: gabionmsg.DueMetadata, Value: strconv.FormatInt(time.Now().Add(30*time.Millisecond).UnixMilli(), 10)}},
 			}
 			all := append(bad.Messages(), held)
-			for _, m := range all {
-				if err := r.line.Publish(orders, m.Watermill()); err != nil {
-					t.Fatal(err)
-				}
-			}
+			desk.Publish(t, all, func(m bad.Message) error { return r.line.Publish(orders, m.Watermill()) })
 			desk.Want(t, all)
 		})
 	}
