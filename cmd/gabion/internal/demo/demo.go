@@ -129,7 +129,7 @@ func (req *request) check(words []string) error {
 		return fmt.Errorf("%q is not a flag; nothing else is expected", words[0])
 	}
 	if _, own := ownPlan(req.plan); req.print && !own {
-		return fmt.Errorf("--print-plan prints %s or free-failures; %s is not the demo's own", defaultPlan, req.plan)
+		return fmt.Errorf("--print-plan prints %s or %s; %s is not the demo's own", defaultPlan, freeFailures, req.plan)
 	}
 	switch {
 	case req.page == "" && req.json:

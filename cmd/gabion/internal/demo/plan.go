@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/lab/flaky"
 )
 
@@ -17,7 +18,10 @@ import (
 //go:embed plans
 var ownPlans embed.FS
 
-const defaultPlan = "outage"
+const (
+	defaultPlan  = "outage"
+	freeFailures = "free-failures"
+)
 
 const (
 	// leastBefore is how long all must be well before the first fault: what everything later is
@@ -45,7 +49,8 @@ func loadOutage(name string) (*flaky.Plan, int, error) {
 		if found := (flaky.Findings)(nil); errors.As(err, &found) {
 			return nil, exitFindings, err
 		}
-		return nil, exitFailure, err
+		return nil, exitFailure, fmt.Errorf("%w; %s", err, suggest.For(name, []string{defaultPlan, freeFailures},
+			fmt.Sprintf("the demo's own plans are %s and %s, gabion lab list has the scenarios", defaultPlan, freeFailures)))
 	}
 	if _, err := planOf(p); err != nil {
 		return nil, exitFindings, err

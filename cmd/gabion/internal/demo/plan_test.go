@@ -60,6 +60,17 @@ func TestPlansThatTheDemoCantPlay(t *testing.T) {
 	}
 }
 
+func TestAWrongNameOfAPlanIsAnsweredWithTheRightOnes(t *testing.T) {
+	for name, want := range map[string]string{
+		"nothing":      "the demo's own plans are outage and free-failures",
+		"free-failure": "did you mean free-failures?",
+	} {
+		if _, code, err := loadOutage(name); code != exitFailure || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %d, %v", name, code, err)
+		}
+	}
+}
+
 // The demo's own plans can be played, and the one that is played by default has the head-room
 // that the documentation states.
 func TestOwnPlans(t *testing.T) {
