@@ -28,7 +28,7 @@ import (
 const requireEnv = "GABION_REQUIRE_SERVERS"
 
 const (
-	startLimit = time.Minute            // a busy machine of two cores needs a third of it
+	startLimit = 3 * time.Minute        // RabbitMQ needs 20 s of two busy cores, and over a minute where they do ten things
 	stopLimit  = 10 * time.Second       // then it is killed
 	pollEvery  = 20 * time.Millisecond  // is it ready?
 	tailBytes  = 4 << 10                // of the log, shown when something failed
