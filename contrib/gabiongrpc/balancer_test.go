@@ -196,12 +196,9 @@ func TestWhoIsLeftOutBecauseItDoesNotAnswer(t *testing.T) {
 		return healthy(ctx)
 	}
 	pausing := func() func(context.Context) error {
-		began := time.Time{}
+		over := sync.OnceValue(func() time.Time { return time.Now().Add(200 * ms) })
 		return func(ctx context.Context) error {
-			if began.IsZero() {
-				began = time.Now()
-			}
-			time.Sleep(time.Until(began.Add(200 * ms)))
+			time.Sleep(time.Until(over()))
 			return healthy(ctx)
 		}
 	}

