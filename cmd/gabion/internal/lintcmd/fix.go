@@ -105,7 +105,7 @@ func reasonOf(err error) string {
 	return first
 }
 
-// worse says why a change is not safe, or nothing.
+// worse says why a change is not safe, or nothing. In place of what is worse a note may come.
 func worse(before, after outcome, found lint.Finding) string {
 	had := map[string]lint.Severity{}
 	for _, f := range before.Findings {
@@ -117,12 +117,13 @@ func worse(before, after outcome, found lint.Finding) string {
 	}
 	for _, f := range after.Findings {
 		how, ok := had[key(f)]
+		milder := f.Severity == lint.Note && found.Severity > lint.Note
 		switch {
-		case key(f) == key(found) && (after.source == nil || !after.source.Said(f) || len(f.Fix) > 0): // what was measured stays so
+		case key(f) == key(found) && !milder && (after.source == nil || !after.source.Said(f) || len(f.Fix) > 0): // what was measured stays so
 			return "it would not be gone"
-		case !ok:
+		case !ok && !milder:
 			return fmt.Sprintf("it would lead to %s: %s", f.Rule.ID, f.Reason)
-		case f.Severity > how:
+		case ok && f.Severity > how:
 			return fmt.Sprintf("%s would become worse: %s", f.Rule.ID, f.Reason)
 		}
 	}
