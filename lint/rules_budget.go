@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gabion-go/gabion/config"
@@ -180,7 +181,7 @@ func (s *subject) fleetBurst() {
 	if takes > burstNote {
 		s.findAs(how, path, fmt.Sprintf("%s × %s = %s re-sends at once: the spare capacity %s (facts.capacity %v - %s) needs %ss for them",
 			s.mark(path, digits(burst)+" of "+path), processes(s.facts.Processes), digits(burst*n), perSecond(spare), s.facts.Capacity, perSecond(s.fleet()), digits(takes)),
-			fmt.Sprintf("write at most %s of them for each process", digits(s.each(spare))))
+			fmt.Sprintf("write at most %s of them for each process", strings.TrimSuffix(atMost(s.each(spare)), "/s")))
 	}
 }
 
