@@ -97,17 +97,17 @@ var rows = []row{
 	}, then: func(p place, proposal string) string {
 		return fmt.Sprintf("bulkhead: %s, timeout: {call: off, attempt: off}, facts: {rate: %.4f/s}", named(proposal, "bulkhead"), p.rate)
 	}},
-	{rule: "G015", says: "slow_call: half of p50, slow_rate: 40%", keys: func(p place) string {
+	{rule: "G015", says: "slow_call: half of p50, slow_rate: 40%", loses: "overload", keys: func(p place) string {
 		return fmt.Sprintf("breaker: {slow_call: %v, slow_rate: 40%%}, facts: {p50: %v, p99: %v}", p.p50/2, p.p50, p.p99)
 	}, then: func(p place, proposal string) string {
 		return fits(p.p99*3 < p.timeout.Attempt, "breaker: {slow_call: %s, slow_rate: 40%%}, facts: {p50: %v, p99: %v}", named(proposal, "slow_call"), p.p50, p.p99)
 	}},
-	{rule: "G016", says: "min_calls: 900, failure_rate: 80%", keys: func(p place) string {
+	{rule: "G016", says: "min_calls: 900, failure_rate: 80%", loses: "error-storm flap", keys: func(p place) string {
 		return fits(p.rate > 0, "breaker: {min_calls: 900, failure_rate: 80%%}, facts: {rate: %.4f/s}", p.rate)
 	}, then: func(p place, proposal string) string {
 		return fmt.Sprintf("breaker: {min_calls: %s, failure_rate: 80%%}, facts: {rate: %.4f/s}", named(proposal, "min_calls"), p.rate)
 	}},
-	{rule: "G017", says: "failures: few of many", keys: func(p place) string {
+	{rule: "G017", says: "failures: few of many", loses: "hedge-that-hurts overload", keys: func(p place) string {
 		return fits(p.rate > 0, "breaker: {failures: %d}, facts: {rate: %.4f/s}", max(1, int(p.rate*10/25)), p.rate)
 	}, then: left("breaker: {}"), words: "leave it out"},
 	{rule: "G018", says: "failure_rate: 5%", loses: "hedge-that-hurts overload", keys: always("breaker: {failure_rate: 5%}"), then: left("breaker: {}"), words: "leave it out for the default, 95%"},
@@ -125,7 +125,7 @@ var rows = []row{
 	{rule: "G023", library: true, says: "less spare capacity than 30 %", keys: func(p place) string { return fits(p.rate > 0, "facts: {%s}", p.fleet()) }, then: func(p place, proposal string) string {
 		return "retry: {budget: {ratio: " + named(proposal, "retry.budget.ratio") + "}}, facts: {" + p.fleet() + "}"
 	}, about: "load"},
-	{rule: "G024", says: "reserve: 100, start: 100", keys: func(p place) string {
+	{rule: "G024", says: "reserve: 100, start: 100", loses: "cron-burst error-storm", keys: func(p place) string {
 		return fits(p.rate > 0, "retry: {budget: {reserve: 100, start: 100}}, facts: {%s}", p.fleet())
 	}, then: func(p place, proposal string) string {
 		n := named(proposal, "at most")
@@ -181,7 +181,7 @@ var rows = []row{
 		return fmt.Sprintf("rate_limit: {rate: %.4f/s}, facts: {capacity: %.2f/s, processes: %d}", 3*p.most()/float64(p.processes), p.most(), p.processes)
 	}, about: "load"},
 	{rule: "G049", says: "half of the rate", keys: func(p place) string {
-		return fmt.Sprintf("rate_limit: {rate: %.4f/s}, facts: {%s}", p.rate/2, p.fleet())
+		return fits(p.rate > 0, "rate_limit: {rate: %.4f/s}, facts: {%s}", p.rate/2, p.fleet())
 	}, then: func(p place, proposal string) string {
 		return fmt.Sprintf("rate_limit: {rate: %s}, facts: {%s}", named(proposal, "rate"), p.fleet())
 	}},
