@@ -67,7 +67,7 @@ func key(f lint.Finding) string {
 	return strings.Join([]string{f.Rule.ID, f.File, f.Dependency, f.Path}, "\x00")
 }
 
-// apply makes one change if it is safe: the finding goes away, and no other comes. It
+// apply makes one change if it is safe: the finding goes away, and none as bad comes. It
 // returns what is found then.
 func (f *fixer) apply(before outcome, found lint.Finding) outcome {
 	f.tried[key(found)] = true
