@@ -2,7 +2,10 @@ package lint
 
 import (
 	"fmt"
+	"strings"
+	"time"
 
+	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/formulas"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -85,7 +88,7 @@ func (s *subject) each(of float64) float64 { return max(of, 0) / float64(max(s.f
 func (s *subject) loadAboveCapacity() {
 	if load, capacity := s.fleet(), float64(s.facts.Capacity); load > capacity {
 		s.find("facts.rate", fmt.Sprintf("%s = %s > facts.capacity %v: the dependency is overloaded when all is well", s.fleetText(), perSecond(load), s.facts.Capacity),
-			fmt.Sprintf("write rate_limit: {rate: %s}, and let the dependency shed load (docs/admission.md)", atMost(s.each(capacity))))
+			fmt.Sprintf("write rate_limit: {rate: %s, burst: %d, max_wait: %v}, and let the dependency shed load (docs/admission.md)", atMost(s.each(capacity)), burstOf(s.each(capacity)), shortWait))
 	}
 }
 
@@ -178,7 +181,7 @@ func (s *subject) fleetBurst() {
 	if takes > burstNote {
 		s.findAs(how, path, fmt.Sprintf("%s × %s = %s re-sends at once: the spare capacity %s (facts.capacity %v - %s) needs %ss for them",
 			s.mark(path, digits(burst)+" of "+path), processes(s.facts.Processes), digits(burst*n), perSecond(spare), s.facts.Capacity, perSecond(s.fleet()), digits(takes)),
-			fmt.Sprintf("write at most %s of them for each process", digits(s.each(spare))))
+			fmt.Sprintf("write at most %s of them for each process", strings.TrimSuffix(atMost(s.each(spare)), "/s")))
 	}
 }
 
@@ -195,14 +198,30 @@ func burstPath(b policy.Budget) string {
 	return "retry.budget.reserve"
 }
 
+// shortWait is how long a call waits for its turn. With a share of what a fleet may do a process has bursts
+// that others have no part in: without room for them, and with waits up to the deadline, calls are
+// late in health.
+const shortWait = 100 * time.Millisecond
+
+// burstOf is how many calls may start at once where each process has a share of the fleet's rate: two
+// seconds of it, and where that is little ten calls, or ten seconds.
+func burstOf(rate float64) int { return max(1, int(min(max(2*rate, 10), 10*rate))) }
+
 func (s *subject) rateLimit() {
 	l := s.p.RateLimit
 	all := float64(l.Rate) * float64(s.facts.Processes)
 	switch {
 	case all > float64(s.facts.Capacity):
 		each := atMost(s.each(float64(s.facts.Capacity)))
+		fix, text := []config.Change{s.set("rate_limit.rate", each)}, "write rate: "+each
+		if n := burstOf(s.each(float64(s.facts.Capacity))); l.Burst < n {
+			fix, text = append(fix, s.set("rate_limit.burst", fmt.Sprint(n))), fmt.Sprintf("%s, burst: %d", text, n)
+		}
+		if l.MaxWait == 0 {
+			fix, text = append(fix, s.set("rate_limit.max_wait", policy.FormatDuration(shortWait))), fmt.Sprintf("%s, max_wait: %v", text, shortWait)
+		}
 		s.find("rate_limit.rate", fmt.Sprintf("rate %v × %s = %s > facts.capacity %v: the limits do not keep the fleet within it", l.Rate, processes(s.facts.Processes), perSecond(all), s.facts.Capacity),
-			"write rate: "+each, s.set("rate_limit.rate", each))
+			text, fix...)
 	case float64(l.Burst)*float64(s.facts.Processes) > 10*float64(s.facts.Capacity):
 		s.findAs(Note, "rate_limit.burst", fmt.Sprintf("burst %s × %s is more than 10s of facts.capacity %v", s.mark("rate_limit.burst", fmt.Sprint(l.Burst)), processes(s.facts.Processes), s.facts.Capacity),
 			"write a burst of at most a second: "+digits(s.each(float64(s.facts.Capacity))))

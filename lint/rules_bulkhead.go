@@ -114,8 +114,9 @@ func (s *subject) bulkheadQueue() {
 	}
 	if wait := time.Duration(min(float64(b.Queue)/float64(b.Limit)*float64(s.facts.P50), math.MaxInt64/2)); s.has("facts.p50") && b.QueueTimeout > 0 && wait > 2*b.QueueTimeout {
 		served := int(float64(b.Limit) * float64(b.QueueTimeout) / float64(s.facts.P50))
+		queue := strconv.Itoa(min(max(served, 1), farQueue*b.Limit)) // more would be a note of its own
 		s.find("bulkhead.queue", fmt.Sprintf("queue %s behind %d slots × facts.p50 %s = %s > queue_timeout %s: all but the first %d wait in vain", s.mark("bulkhead.queue", strconv.Itoa(b.Queue)), b.Limit,
-			policy.FormatDuration(s.facts.P50), span(wait), s.time("bulkhead.queue_timeout", b.QueueTimeout), served), fmt.Sprintf("write queue: %d", max(served, 1)), s.set("bulkhead.queue", strconv.Itoa(max(served, 1))))
+			policy.FormatDuration(s.facts.P50), span(wait), s.time("bulkhead.queue_timeout", b.QueueTimeout), served), "write queue: "+queue, s.set("bulkhead.queue", queue))
 		return
 	}
 	if float64(b.Queue) > farQueue*float64(b.Limit) {

@@ -167,8 +167,8 @@ func TestRulesOfTimeouts(t *testing.T) {
 		{"off", "{timeout: {attempt: off}}", "note", "timeout.attempt is off: an attempt"},
 		{"one attempt", "{timeout: {call: 2s, attempt: 2s}, retry: off}", "silent", ""},
 		{"strict", "{timeout: {call: 2s, attempt: 2s, strict: true}}", "silent", ""},
-		{"a third of the call is twice the p99", "{timeout: {call: 3s, attempt: 3s}, facts: {p99: 500ms}}", "note", ""},
-		{"and less", "{timeout: {call: 3s, attempt: 3s}, facts: {p99: 501ms}}", "silent", ""},
+		{"half of the call is twice the p99", "{timeout: {call: 3s, attempt: 3s}, facts: {p99: 750ms}}", "note", ""},
+		{"and less", "{timeout: {call: 3s, attempt: 3s}, facts: {p99: 751ms}}", "silent", ""},
 	})
 	tryRule(t, "G009", []specimen{
 		{"off", "{timeout: {idle: off}}", "warning", ""},

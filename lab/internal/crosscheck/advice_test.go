@@ -82,7 +82,7 @@ func TestWhatG008AdvisesHelps(t *testing.T) {
 		t.Run(fmt.Sprintf("strict %v", strict), func(t *testing.T) {
 			whole := policy.Timeout{Call: 3 * time.Second, Attempt: 3 * time.Second, Strict: strict}
 			advised := whole
-			advised.Attempt = time.Second // a third, as G008 says for three attempts
+			advised.Attempt = 1500 * time.Millisecond // a half, as G008 says
 			help := answered(t, advised, replicas, swallows) - answered(t, whole, replicas, swallows)
 			harm := answered(t, whole, twoHumps, halved) - answered(t, advised, twoHumps, halved)
 			t.Logf("one replica of three hangs: %+.1f points; half of the capacity is gone: %+.1f points", 100*help, -100*harm)

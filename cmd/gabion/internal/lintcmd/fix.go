@@ -67,7 +67,7 @@ func key(f lint.Finding) string {
 	return strings.Join([]string{f.Rule.ID, f.File, f.Dependency, f.Path}, "\x00")
 }
 
-// apply makes one change if it is safe: the finding goes away, and no other comes. It
+// apply makes one change if it is safe: the finding goes away, and none as bad comes. It
 // returns what is found then.
 func (f *fixer) apply(before outcome, found lint.Finding) outcome {
 	f.tried[key(found)] = true
@@ -105,7 +105,7 @@ func reasonOf(err error) string {
 	return first
 }
 
-// worse says why a change is not safe, or nothing.
+// worse says why a change is not safe, or nothing. In place of what is worse a note may come.
 func worse(before, after outcome, found lint.Finding) string {
 	had := map[string]lint.Severity{}
 	for _, f := range before.Findings {
@@ -117,12 +117,13 @@ func worse(before, after outcome, found lint.Finding) string {
 	}
 	for _, f := range after.Findings {
 		how, ok := had[key(f)]
+		milder := f.Severity == lint.Note && found.Severity > lint.Note
 		switch {
-		case key(f) == key(found) && (after.source == nil || !after.source.Said(f) || len(f.Fix) > 0): // what was measured stays so
+		case key(f) == key(found) && !milder && (after.source == nil || !after.source.Said(f) || len(f.Fix) > 0): // what was measured stays so
 			return "it would not be gone"
-		case !ok:
+		case !ok && !milder:
 			return fmt.Sprintf("it would lead to %s: %s", f.Rule.ID, f.Reason)
-		case f.Severity > how:
+		case ok && f.Severity > how:
 			return fmt.Sprintf("%s would become worse: %s", f.Rule.ID, f.Reason)
 		}
 	}

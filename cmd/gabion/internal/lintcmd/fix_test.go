@@ -40,6 +40,9 @@ func manyRules(in []input) (out outcome) {
 				say("G001", "3")
 			case attempts == 3 && name == "bank":
 				say("G002")
+			case attempts == 3 && name == "mild":
+				say("G005")
+				out.Findings[len(out.Findings)-1].Severity = lint.Note
 			}
 		}
 	}
@@ -62,6 +65,7 @@ func TestFixesAreMadeWhereTheyAreSafe(t *testing.T) {
 		{"of two dependencies", "a: {retry: {attempts: 4}}\n  b: {retry: {attempts: 4}}", "a: {retry: {attempts: 3}}\n  b: {retry: {attempts: 3}}", "written: b: retry.attempts: 3 for G001\n", all},
 		{"one that was not asked for", "a: {retry: {attempts: 4}}", "", "", func(lint.Finding) bool { return false }},
 		{"one that leads to another finding", "bank: {retry: {attempts: 4}}", "", "a.yaml: left: bank: retry.attempts: 3 for G001: it would lead to G002", all},
+		{"one that leads to a note", "mild: {retry: {attempts: 4}}", "mild: {retry: {attempts: 3}}", "written: mild: retry.attempts: 3 for G001", all},
 		{"one that does not help", "a: {retry: {attempts: 5}}", "", "a.yaml: left: a: retry.attempts: 5 for G004: it would not be gone", all},
 		{"one that leaves a finding of its rule", "a: {retry: {attempts: 11}}", "", "left: a: retry.attempts: 4 for G001: it would not be gone", all},
 		{"one that can't be written", "a: {retry: {attempts: 6}}", "", "a.yaml: left: a: retry.attempts: 0x for G003: ", all},

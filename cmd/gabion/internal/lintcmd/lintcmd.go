@@ -46,7 +46,7 @@ input; several files are looked at together.
   --rules IDS        only these rules, such as G001,G010
   --verbose          name each case of a rule that could not be evaluated
   --fix              change the files where that is safe: the finding goes away,
-                     no other comes, and the policy only becomes more careful
+                     none as bad comes, and the policy only becomes more careful
   --diff             show what --fix would change, and write nothing
   --measured SOURCE  compare the files with what was measured as well, and show
                      what --fix would change. SOURCE is a recording, the address
