@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"regexp"
 	"strings"
 
 	"golang.org/x/tools/go/ast/inspector"
@@ -18,8 +19,8 @@ type answer struct {
 	at   inspector.Cursor
 }
 
-// answers are the responses that functions of the package get from calls.
-func (u *unit) answers() (all []answer) {
+// answers are the responses that functions of the package get from calls of some kind.
+func (u *unit) answers(of func(*ast.CallExpr) bool) (all []answer) {
 	u.root.Inspect([]ast.Node{(*ast.AssignStmt)(nil)}, func(c inspector.Cursor) bool {
 		s := c.Node().(*ast.AssignStmt)
 		if len(s.Rhs) != 1 || len(s.Lhs) != 2 || !isError(u.typeOf(s.Lhs[1])) || !u.looksAt(s.Pos()) {
@@ -27,7 +28,7 @@ func (u *unit) answers() (all []answer) {
 		}
 		call, is := ast.Unparen(s.Rhs[0]).(*ast.CallExpr)
 		obj, isVar := u.object(s.Lhs[0]).(*types.Var)
-		if !is || !isVar || obj.IsField() || !isResponse(obj.Type()) || !u.sends(call) {
+		if !is || !isVar || obj.IsField() || !isResponse(obj.Type()) || !of(call) {
 			return true
 		}
 		if _, _, body := enclosing(c); body != nil && declaredIn(obj, body) {
@@ -117,10 +118,25 @@ func (u *unit) onlyReads(call *ast.CallExpr) bool {
 
 // bodyNotClosed is G108.
 func bodyNotClosed(c *check) {
-	for _, a := range c.answers() {
+	for _, a := range c.answers(c.opens) {
 		c.checkRounds(a)
 	}
 }
+
+// opens reports whether a call returns an answer whose body is open: it sends, or it calls what is
+// there to send. A function of the package that reads or replaces the body is none.
+func (c *check) opens(call *ast.CallExpr) bool {
+	if c.sends(call) {
+		return true
+	}
+	if _, _, isParam := c.parameterOf(call.Fun); isParam {
+		return true
+	}
+	decl := c.funcs[c.callee(call)]
+	return decl != nil && c.remote[c.callee(call)] && !mentions(decl.Body, bodyName)
+}
+
+var bodyName = regexp.MustCompile(`^(Body|Close)$`)
 
 // checkRounds finds the paths on which a loop tries again and leaves the answer open.
 func (c *check) checkRounds(a answer) {
@@ -170,7 +186,7 @@ func (u *unit) isFieldOf(id *ast.Ident) bool {
 // bodyNotDrained is G109.
 func bodyNotDrained(c *check) {
 	given := map[*ast.BlockStmt]bool{}
-	for _, a := range c.answers() {
+	for _, a := range c.answers(c.sends) {
 		used := c.usesOf(a)
 		if used.escapes || !used.closes || used.reads || c.isHead(a) || c.inMain(a) || c.ownClient(a) {
 			continue
@@ -247,7 +263,7 @@ func (u *unit) giveBack(a answer) bool {
 
 // bodySentTwice is G110.
 func bodySentTwice(c *check) {
-	for _, r := range c.repeats() {
+	for _, r := range c.repeats {
 		for _, call := range calls(r.body, false) {
 			c.checkResend(r, call)
 		}
@@ -267,12 +283,27 @@ func (c *check) checkResend(r repeated, call *ast.CallExpr) {
 	default:
 		return
 	}
-	v, is := c.object(body).(*types.Var)
+	v, is := c.object(c.readFrom(body)).(*types.Var)
 	if !is || v.IsField() || declaredIn(v, r.node) || !c.isReader(v.Type()) || c.rewinds(r.body, v) || c.isNilAlways(v) {
 		return
 	}
 	c.report(body, nil, "%s sends the same reader on every attempt: the first one reads %s to its end, so the second sends an empty body, or fails; "+
 		"make a reader of the bytes for each attempt, as bytes.NewReader(data) does", c.loopName(r), v.Name())
+}
+
+// readFrom returns what a reader reads from in the end: &buf reads buf, io.NopCloser(r) reads r.
+func (c *check) readFrom(e ast.Expr) ast.Expr {
+	switch e := ast.Unparen(e).(type) {
+	case *ast.UnaryExpr:
+		if e.Op == token.AND {
+			return e.X
+		}
+	case *ast.CallExpr:
+		if c.is(e, "io.NopCloser", "io/ioutil.NopCloser", "io.LimitReader", "io.TeeReader", "bufio.NewReader") {
+			return c.readFrom(e.Args[0])
+		}
+	}
+	return e
 }
 
 func (c *check) loopName(r repeated) string {

@@ -171,6 +171,7 @@ func sleepDeafToContext(c *check) {
 		}
 		name, _ := c.contextInScope(l.cursor)
 		if name == "" {
+			c.sleepDeafToCaller(l)
 			continue
 		}
 		for _, w := range l.waits {
@@ -180,6 +181,18 @@ func sleepDeafToContext(c *check) {
 			c.report(w.node, c.sleepFix(l, w, name), "time.Sleep ignores %s: a caller that gave up is kept waiting, and this loop goes on trying in vain; "+
 				"wait in a select with <-%s.Done()", name, name)
 			break
+		}
+	}
+}
+
+// sleepDeafToCaller finds a helper that has no context at all, while its callers have one.
+func (c *check) sleepDeafToCaller(l *retryLoop) {
+	name := c.callerContext(l)
+	for _, w := range l.waits {
+		if w.sleep && name != "" {
+			c.report(w.node, nil, "time.Sleep ignores the context of what it retries, such as %s: a caller that gave up is kept waiting, and this loop goes on trying in vain; "+
+				"take a context as a parameter, and wait in a select with its Done()", name)
+			return
 		}
 	}
 }
