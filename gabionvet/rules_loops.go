@@ -274,7 +274,7 @@ func (u *unit) asks(l *retryLoop) (found bool) {
 	ast.Inspect(l.stmt, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
-			if id := calledName(n); id != nil && asksError.MatchString(id.Name) {
+			if id := calledName(n); id != nil && asksError.MatchString(id.Name) && !u.is(n, derive...) {
 				found = true
 			}
 		case *ast.BinaryExpr:
