@@ -292,15 +292,15 @@ func (c *check) checkResend(r repeated, call *ast.CallExpr) {
 }
 
 // readFrom returns what a reader reads from in the end: &buf reads buf, io.NopCloser(r) reads r.
-func (c *check) readFrom(e ast.Expr) ast.Expr {
+func (u *unit) readFrom(e ast.Expr) ast.Expr {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.UnaryExpr:
 		if e.Op == token.AND {
 			return e.X
 		}
 	case *ast.CallExpr:
-		if c.is(e, "io.NopCloser", "io/ioutil.NopCloser", "io.LimitReader", "io.TeeReader", "bufio.NewReader") {
-			return c.readFrom(e.Args[0])
+		if u.is(e, "io.NopCloser", "io/ioutil.NopCloser", "io.LimitReader", "io.TeeReader", "bufio.NewReader") {
+			return u.readFrom(e.Args[0])
 		}
 	}
 	return e
@@ -335,7 +335,7 @@ func (u *unit) rewinds(body ast.Node, v types.Object) (found bool) {
 			if is && u.object(sel.X) == v && (sel.Sel.Name == "Seek" || sel.Sel.Name == "Reset") {
 				found = true
 			}
-			if !is || !u.sends(n) && !u.is(n, "net/http.NewRequest", "net/http.NewRequestWithContext") {
+			if u.readFrom(n) == n && (!is || !u.sends(n) && !u.is(n, "net/http.NewRequest", "net/http.NewRequestWithContext")) {
 				found = found || usesAsArgument(u, n, v) // a function of the program's own may rewind it
 			}
 		case *ast.TypeAssertExpr:

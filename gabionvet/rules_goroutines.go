@@ -12,7 +12,7 @@ import (
 func answerNotTaken(c *check) {
 	for ch := range c.channels() {
 		if send := c.soleSend(ch); send != nil {
-			if sel := c.leavesWithout(ch, send.Pos()); sel != nil {
+			if sel := c.leavesWithout(ch); sel != nil {
 				c.report(send, nil, "nothing receives from %s when the select on line %d returns for another reason: the goroutine stays here for ever, with all that it holds, once for each timeout; "+
 					"give the channel room for each result: make(chan T, 1)", ch.Name(), c.fset.Position(sel.Pos()).Line)
 			}
@@ -94,7 +94,7 @@ func (c *check) onlyGoes(f *types.Var) bool {
 }
 
 // leavesWithout returns a select that receives from a channel and has another case that returns without.
-func (c *check) leavesWithout(ch *types.Var, _ token.Pos) *ast.SelectStmt {
+func (c *check) leavesWithout(ch *types.Var) *ast.SelectStmt {
 	for _, use := range c.uses[ch] {
 		for e := range use.Enclosing((*ast.CommClause)(nil), (*ast.FuncLit)(nil)) {
 			clause, is := e.Node().(*ast.CommClause)
@@ -103,7 +103,7 @@ func (c *check) leavesWithout(ch *types.Var, _ token.Pos) *ast.SelectStmt {
 			}
 			sel := e.Parent().Parent().Node().(*ast.SelectStmt)
 			for _, other := range sel.Body.List {
-				if other := other.(*ast.CommClause); other != clause && returns(other.Body) && !c.receives(other, ch) {
+				if other := other.(*ast.CommClause); other != clause && returns(other.Body) && !c.usesObject(other, ch) {
 					return sel
 				}
 			}
@@ -120,5 +120,3 @@ func returns(body []ast.Stmt) bool {
 	_, is := body[len(body)-1].(*ast.ReturnStmt)
 	return is
 }
-
-func (c *check) receives(n ast.Node, ch types.Object) bool { return c.usesObject(n, ch) }

@@ -18,7 +18,9 @@ import (
 	"google.golang.org/grpc"
 )
 
-type store interface{ Save(ctx context.Context) error }
+type store interface {
+	Save(ctx context.Context) error
+}
 
 // A helper of one's own, and one that hands on to it.
 func again(f func() error) (err error) {
@@ -74,8 +76,9 @@ func statements(ctx context.Context, db *sql.DB) error {
 		return err
 	})
 	again(func() error {
-		_, err := db.ExecContext(ctx, `
-			UPDATE a SET n = n + 1`) // want `G111: the work of again repeats an UPDATE that counts`
+		_, err := db.ExecContext(ctx, // want `G111: the work of again repeats an UPDATE that counts`
+			`
+			UPDATE a SET n = n + 1`)
 		return err
 	})
 	again(func() error {
@@ -99,7 +102,7 @@ type (
 	}
 )
 
-func byGRPC(ctx context.Context, p payments) error {
+func buys(ctx context.Context, p payments) error {
 	again(func() error { _, err := p.CreatePayment(ctx, &request{}); return err }) // want `G111: the work of again repeats CreatePayment`
 	again(func() error { _, err := p.CreateOrder(ctx, &keyedRequest{}); return err })
 	return again(func() error { _, err := p.GetPayment(ctx, &request{}); return err })
