@@ -12,7 +12,7 @@ type helper struct {
 }
 
 // findHelpers finds the package's own retriers, and makes regions of what they are given.
-func (u *unit) findHelpers() {
+func findHelpers(u *unit) {
 	u.helpers = map[*types.Func]helper{}
 	for _, l := range u.loops {
 		decl, is := l.fn.(*ast.FuncDecl)
@@ -20,7 +20,7 @@ func (u *unit) findHelpers() {
 			continue
 		}
 		for _, a := range l.attempts {
-			if f, at, is := u.parameterOf(a.Fun); is && u.funcs[f] == decl {
+			if f, at, is := parameterOf(u, a.Fun); is && u.funcs[f] == decl {
 				u.helpers[f] = helper{l, at}
 			}
 		}
@@ -32,7 +32,7 @@ func (u *unit) findHelpers() {
 				if len(call.Args) <= h.at {
 					continue
 				}
-				g, at, is := u.parameterOf(call.Args[h.at])
+				g, at, is := parameterOf(u, call.Args[h.at])
 				if _, known := u.helpers[g]; is && !known {
 					u.helpers[g] = helper{h.loop, at}
 					changed = true
@@ -54,7 +54,7 @@ func (u *unit) findHelpers() {
 }
 
 // parameterOf returns the function with a name whose parameter an expression is, and which.
-func (u *unit) parameterOf(e ast.Expr) (f *types.Func, at int, is bool) {
+func parameterOf(u *unit, e ast.Expr) (f *types.Func, at int, is bool) {
 	v, isVar := u.object(e).(*types.Var)
 	if !isVar {
 		return nil, 0, false
@@ -65,7 +65,7 @@ func (u *unit) parameterOf(e ast.Expr) (f *types.Func, at int, is bool) {
 
 // retries reports whether a call is of a function that retries what it is given, and of
 // which kind.
-func (u *unit) retries(call *ast.CallExpr) (retrier, bool) {
+func retries(u *unit, call *ast.CallExpr) (retrier, bool) {
 	if _, is := u.helpers[u.callee(call)]; is {
 		return retrier{}, true
 	}
@@ -85,7 +85,7 @@ type reached struct {
 const farthest = 3
 
 // reach returns the calls that happen when code runs, without those of other goroutines.
-func (u *unit) reach(code ast.Node) (all []reached) {
+func reach(u *unit, code ast.Node) (all []reached) {
 	seen := map[*ast.FuncDecl]bool{}
 	var in func(n ast.Node, top *ast.CallExpr, path []*ast.FuncDecl)
 	in = func(n ast.Node, top *ast.CallExpr, path []*ast.FuncDecl) {
@@ -129,7 +129,7 @@ func directCalls(n ast.Node) (all []*ast.CallExpr) {
 
 // callerContext returns the context that a caller of a helper has and its work uses, if the
 // helper has none.
-func (u *unit) callerContext(l *retryLoop) string {
+func callerContext(u *unit, l *retryLoop) string {
 	for _, r := range u.regions {
 		if r.own != l {
 			continue
@@ -138,7 +138,7 @@ func (u *unit) callerContext(l *retryLoop) string {
 		if !found {
 			continue
 		}
-		if name, handler := u.contextInScope(at); name != "" && !handler && u.usesContext(r.body) {
+		if name, handler := u.contextInScope(at); name != "" && !handler && usesContext(u, r.body) {
 			return name
 		}
 	}
@@ -146,7 +146,7 @@ func (u *unit) callerContext(l *retryLoop) string {
 }
 
 // usesContext reports whether code uses a context that is declared outside of it.
-func (u *unit) usesContext(n ast.Node) (found bool) {
+func usesContext(u *unit, n ast.Node) (found bool) {
 	ast.Inspect(n, func(m ast.Node) bool {
 		if id, is := m.(*ast.Ident); is {
 			v, is := u.info.Uses[id].(*types.Var)

@@ -93,7 +93,7 @@ func (u *unit) inRetryHelper(call *ast.CallExpr) bool {
 	if decl == nil {
 		return false
 	}
-	_, _, isParam := u.parameterOf(call.Fun)
+	_, _, isParam := parameterOf(u, call.Fun)
 	few := sig.Params().Len() == 0 || sig.Params().Len() == 1 && takesContext(sig)
 	return retryName.MatchString(decl.Name.Name) || isParam && few
 }

@@ -180,15 +180,15 @@ type repeated struct {
 }
 
 // findRepeats collects all of it.
-func (u *unit) findRepeats() {
+func findRepeats(u *unit) {
 	for _, l := range u.loops {
-		u.repeats = append(u.repeats, repeated{body: l.body, node: l.stmt, what: "this loop", loop: l, runs: u.reach(l.body)})
+		u.repeats = append(u.repeats, repeated{body: l.body, node: l.stmt, what: "this loop", loop: l, runs: reach(u, l.body)})
 	}
 	for _, r := range u.regions {
 		node := ast.Node(r.body)
 		if r.lit != nil {
 			node = r.lit
 		}
-		u.repeats = append(u.repeats, repeated{body: r.body, node: node, what: r.short, by: r, runs: u.reach(r.body)})
+		u.repeats = append(u.repeats, repeated{body: r.body, node: node, what: r.short, by: r, runs: reach(u, r.body)})
 	}
 }

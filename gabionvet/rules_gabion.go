@@ -87,16 +87,16 @@ func renameFix(id *ast.Ident, own types.Object) []analysis.SuggestedFix {
 func twoLayers(c *check) {
 	for _, r := range c.regions {
 		for _, call := range calls(r.body, true) {
-			c.checkLayers(r, reached{call: call, top: call})
+			checkLayers(c, r, reached{call: call, top: call})
 		}
-		for _, at := range c.reach(r.body) {
-			c.checkLayers(r, at)
+		for _, at := range reach(c.unit, r.body) {
+			checkLayers(c, r, at)
 		}
 	}
 	for _, l := range c.loops {
 		for _, a := range l.attempts {
-			why := c.loopsWithin(a)
-			if by, is := c.retries(a); is && !by.tx {
+			why := loopsWithin(c, a)
+			if by, is := retries(c.unit, a); is && !by.tx {
 				why = shortName(c.callee(a)) + " retries by itself"
 			}
 			if why != "" {
@@ -107,10 +107,10 @@ func twoLayers(c *check) {
 	}
 }
 
-func (c *check) checkLayers(r *region, at reached) {
+func checkLayers(c *check, r *region, at reached) {
 	why := c.retriesItself(r, at.call)
 	if why == "" && !r.by.tx {
-		why = c.loopsWithin(at.call)
+		why = loopsWithin(c, at.call)
 	}
 	if why != "" {
 		c.report(at.top, nil, "two layers retry here: %s%s, and %s repeats all of that: in an outage the attempts multiply, past any budget; "+
@@ -119,7 +119,7 @@ func (c *check) checkLayers(r *region, at reached) {
 }
 
 // loopsWithin says which loop that retries is in a function of the package that is called.
-func (c *check) loopsWithin(call *ast.CallExpr) string {
+func loopsWithin(c *check, call *ast.CallExpr) string {
 	decl := c.funcs[c.callee(call)]
 	for _, l := range c.loops {
 		if decl != nil && l.fn == ast.Node(decl) {
@@ -160,7 +160,7 @@ func (c *check) retriesItself(r *region, call *ast.CallExpr) string {
 			return "this resty client has a SetRetryCount"
 		}
 	}
-	if by, is := c.retries(call); is && !(by.gabion && r.by.gabion) {
+	if by, is := retries(c.unit, call); is && !(by.gabion && r.by.gabion) {
 		return shortName(f) + " retries by itself"
 	}
 	return ""

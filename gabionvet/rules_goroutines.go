@@ -10,9 +10,9 @@ import (
 
 // answerNotTaken is G127.
 func answerNotTaken(c *check) {
-	for ch := range c.channels() {
-		if send := c.soleSend(ch); send != nil {
-			if sel := c.leavesWithout(ch); sel != nil {
+	for ch := range channels(c) {
+		if send := soleSend(c, ch); send != nil {
+			if sel := leavesWithout(c, ch); sel != nil {
 				c.report(send, nil, "nothing receives from %s when the select on line %d returns for another reason: the goroutine stays here for ever, with all that it holds, once for each timeout; "+
 					"give the channel room for each result: make(chan T, 1)", ch.Name(), c.fset.Position(sel.Pos()).Line)
 			}
@@ -21,7 +21,7 @@ func answerNotTaken(c *check) {
 }
 
 // channels are the local variables whose only value is a channel without room.
-func (c *check) channels() map[*types.Var]bool {
+func channels(c *check) map[*types.Var]bool {
 	found := map[*types.Var]bool{}
 	c.eachCall(func(at inspector.Cursor, call *ast.CallExpr) {
 		id, is := call.Fun.(*ast.Ident)
@@ -45,11 +45,11 @@ func (c *check) channels() map[*types.Var]bool {
 
 // soleSend returns where a goroutine sends its result to a channel: unconditionally, and nothing but
 // sends and receives are done with the channel.
-func (c *check) soleSend(ch *types.Var) (send *ast.SendStmt) {
+func soleSend(c *check, ch *types.Var) (send *ast.SendStmt) {
 	for _, use := range c.uses[ch] {
 		switch p := use.Parent().Node().(type) {
 		case *ast.SendStmt:
-			if p.Chan != ast.Expr(use.Node().(*ast.Ident)) || send != nil || !c.inGoroutine(use.Parent()) {
+			if p.Chan != ast.Expr(use.Node().(*ast.Ident)) || send != nil || !inGoroutine(c, use.Parent()) {
 				return nil
 			}
 			send = p
@@ -65,7 +65,7 @@ func (c *check) soleSend(ch *types.Var) (send *ast.SendStmt) {
 }
 
 // inGoroutine reports whether a send is at the end of a function literal that go runs, itself or by its variable.
-func (c *check) inGoroutine(send inspector.Cursor) bool {
+func inGoroutine(c *check, send inspector.Cursor) bool {
 	body, is := send.Parent().Node().(*ast.BlockStmt)
 	lit, isLit := send.Parent().Parent().Node().(*ast.FuncLit)
 	if !is || !isLit || body.List[len(body.List)-1] != send.Node().(ast.Stmt) {
@@ -78,13 +78,13 @@ func (c *check) inGoroutine(send inspector.Cursor) bool {
 		return isGo && p.Fun == ast.Expr(lit)
 	case *ast.AssignStmt:
 		v, is := c.object(p.Lhs[0]).(*types.Var)
-		return is && len(p.Lhs) == 1 && c.onlyGoes(v)
+		return is && len(p.Lhs) == 1 && onlyGoes(c, v)
 	}
 	return false
 }
 
 // onlyGoes reports whether go runs all uses of a variable.
-func (c *check) onlyGoes(f *types.Var) bool {
+func onlyGoes(c *check, f *types.Var) bool {
 	for _, use := range c.uses[f] {
 		if _, is := use.Parent().Parent().Node().(*ast.GoStmt); !is {
 			return false
@@ -94,7 +94,7 @@ func (c *check) onlyGoes(f *types.Var) bool {
 }
 
 // leavesWithout returns a select that receives from a channel and has another case that returns without.
-func (c *check) leavesWithout(ch *types.Var) *ast.SelectStmt {
+func leavesWithout(c *check, ch *types.Var) *ast.SelectStmt {
 	for _, use := range c.uses[ch] {
 		for e := range use.Enclosing((*ast.CommClause)(nil), (*ast.FuncLit)(nil)) {
 			clause, is := e.Node().(*ast.CommClause)

@@ -22,10 +22,10 @@ var (
 // keyNewOnEachAttempt is G112.
 func keyNewOnEachAttempt(c *check) {
 	for _, r := range c.repeats {
-		c.checkKeys(r, r.body, r.node, nil)
+		checkKeys(c, r, r.body, r.node, nil)
 		for _, at := range r.runs {
 			if decl := c.funcs[c.callee(at.call)]; decl != nil && decl.Body != nil && len(at.path) < farthest {
-				c.checkKeys(r, decl.Body, decl, at.top)
+				checkKeys(c, r, decl.Body, decl, at.top)
 			}
 		}
 	}
@@ -38,9 +38,9 @@ func keyNewOnEachAttempt(c *check) {
 
 // checkKeys reports the keys that are given and new in code, which is repeated, or reached by a call
 // of what is repeated.
-func (c *check) checkKeys(r repeated, body *ast.BlockStmt, code ast.Node, by *ast.CallExpr) {
-	for _, key := range c.keysGiven(body) {
-		if c.freshIn(key, code, 0) == nil && (r.loop == nil || by != nil || !c.numbered(key, r.loop, 0)) || by != nil && c.ifMissing(key) {
+func checkKeys(c *check, r repeated, body *ast.BlockStmt, code ast.Node, by *ast.CallExpr) {
+	for _, key := range keysGiven(c.unit, body) {
+		if c.freshIn(key, code, 0) == nil && (r.loop == nil || by != nil || !numbered(c, key, r.loop, 0)) || by != nil && ifMissing(c, key) {
 			continue
 		}
 		where, in := ast.Node(key), ""
@@ -53,7 +53,7 @@ func (c *check) checkKeys(r repeated, body *ast.BlockStmt, code ast.Node, by *as
 }
 
 // ifMissing reports whether a key is given under a condition, as where a request has none yet.
-func (c *check) ifMissing(key ast.Expr) bool {
+func ifMissing(c *check, key ast.Expr) bool {
 	at, found := c.root.FindNode(key)
 	if !found {
 		return true
@@ -69,7 +69,7 @@ func (c *check) ifMissing(key ast.Expr) bool {
 var errName = regexp.MustCompile(`^err$`)
 
 // numbered reports whether a value has the number of the attempt in it.
-func (c *check) numbered(e ast.Expr, l *retryLoop, depth int) (found bool) {
+func numbered(c *check, e ast.Expr, l *retryLoop, depth int) (found bool) {
 	ast.Inspect(e, func(n ast.Node) bool {
 		id, is := n.(*ast.Ident)
 		if !is || found || depth > 2 {
@@ -84,7 +84,7 @@ func (c *check) numbered(e ast.Expr, l *retryLoop, depth int) (found bool) {
 			return !found
 		}
 		for _, value := range c.values[v] {
-			found = found || value != nil && c.numbered(value, l, depth+1)
+			found = found || value != nil && numbered(c, value, l, depth+1)
 		}
 		return !found
 	})
@@ -116,7 +116,7 @@ func (c *check) checkKeyOption(call *ast.CallExpr) {
 }
 
 // keysGiven returns the values that code gives as idempotency keys: as a header, an argument, or a field.
-func (u *unit) keysGiven(body *ast.BlockStmt) (keys []ast.Expr) {
+func keysGiven(u *unit, body *ast.BlockStmt) (keys []ast.Expr) {
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
@@ -129,7 +129,7 @@ func (u *unit) keysGiven(body *ast.BlockStmt) (keys []ast.Expr) {
 			}
 		case *ast.AssignStmt:
 			for i, to := range n.Lhs {
-				if len(n.Lhs) == len(n.Rhs) && u.holdsKey(to) {
+				if len(n.Lhs) == len(n.Rhs) && holdsKey(u, to) {
 					keys = append(keys, n.Rhs[i])
 				}
 			}
@@ -140,7 +140,7 @@ func (u *unit) keysGiven(body *ast.BlockStmt) (keys []ast.Expr) {
 }
 
 // holdsKey reports whether a field, or an element of a map, is for an idempotency key.
-func (u *unit) holdsKey(to ast.Expr) bool {
+func holdsKey(u *unit, to ast.Expr) bool {
 	switch to := to.(type) {
 	case *ast.SelectorExpr:
 		return keyText.MatchString(to.Sel.Name)
@@ -196,9 +196,9 @@ func (u *unit) freshIn(e ast.Expr, code ast.Node, depth int) (found *ast.CallExp
 		case *ast.CallExpr:
 			switch {
 			case found != nil || !within(code, n.Pos()):
-			case u.isFresh(n):
+			case isFresh(u, n):
 				found = n
-			case u.funcs[u.callee(n)] != nil && u.freshResult(u.funcs[u.callee(n)], depth+1):
+			case u.funcs[u.callee(n)] != nil && freshResult(u, u.funcs[u.callee(n)], depth+1):
 				found = n
 			}
 		case *ast.Ident:
@@ -212,7 +212,7 @@ func (u *unit) freshIn(e ast.Expr, code ast.Node, depth int) (found *ast.CallExp
 				}
 			}
 			if found == nil {
-				found = u.filled(v)
+				found = filled(u, v)
 			}
 		}
 		return found == nil
@@ -221,7 +221,7 @@ func (u *unit) freshIn(e ast.Expr, code ast.Node, depth int) (found *ast.CallExp
 }
 
 // freshResult reports whether what a function returns first is new each time.
-func (u *unit) freshResult(decl *ast.FuncDecl, depth int) (fresh bool) {
+func freshResult(u *unit, decl *ast.FuncDecl, depth int) (fresh bool) {
 	if decl.Body == nil {
 		return false
 	}
@@ -236,7 +236,7 @@ func (u *unit) freshResult(decl *ast.FuncDecl, depth int) (fresh bool) {
 
 // isFresh reports whether a call returns something else each time. The time does, unless all that
 // is taken of it is a day or so.
-func (u *unit) isFresh(call *ast.CallExpr) bool {
+func isFresh(u *unit, call *ast.CallExpr) bool {
 	if !freshNames.MatchString(u.fullName(call)) {
 		return false
 	}
@@ -271,7 +271,7 @@ func (u *unit) isFresh(call *ast.CallExpr) bool {
 }
 
 // filled returns the call that fills a variable with random bytes.
-func (u *unit) filled(v *types.Var) *ast.CallExpr {
+func filled(u *unit, v *types.Var) *ast.CallExpr {
 	for _, use := range u.uses[v] {
 		for e := range use.Enclosing((*ast.CallExpr)(nil)) {
 			if call := e.Node().(*ast.CallExpr); u.is(call, "crypto/rand.Read", "math/rand.Read", "io.ReadFull") && mentions(call, randomName) {

@@ -171,7 +171,7 @@ func sleepDeafToContext(c *check) {
 		}
 		name, _ := c.contextInScope(l.cursor)
 		if name == "" {
-			c.sleepDeafToCaller(l)
+			sleepDeafToCaller(c, l)
 			continue
 		}
 		for _, w := range l.waits {
@@ -186,8 +186,8 @@ func sleepDeafToContext(c *check) {
 }
 
 // sleepDeafToCaller finds a helper that has no context at all, while its callers have one.
-func (c *check) sleepDeafToCaller(l *retryLoop) {
-	name := c.callerContext(l)
+func sleepDeafToCaller(c *check, l *retryLoop) {
+	name := callerContext(c.unit, l)
 	for _, w := range l.waits {
 		if w.sleep && name != "" {
 			c.report(w.node, nil, "time.Sleep ignores the context of what it retries, such as %s: a caller that gave up is kept waiting, and this loop goes on trying in vain; "+

@@ -19,7 +19,7 @@ func unsafeWithoutKey(c *check) {
 		}
 		for _, at := range r.runs {
 			what := c.unsafe(r, at)
-			if what == "" || !c.repeatsBlindly(r, at) || c.safeWay(at) {
+			if what == "" || !repeatsBlindly(c, r, at) || safeWay(c, at) {
 				continue
 			}
 			c.report(at.top, nil, "%s repeats %s without an idempotency key%s: when only the answer was lost, it is done twice, "+
@@ -27,7 +27,7 @@ func unsafeWithoutKey(c *check) {
 				c.loopName(r), what, through(at))
 		}
 	}
-	c.eachCall(c.repeatsUnknown)
+	c.eachCall(func(at inspector.Cursor, call *ast.CallExpr) { repeatsUnknown(c, at, call) })
 }
 
 // through says by which function a call is reached.
@@ -40,7 +40,7 @@ func through(at reached) string {
 
 // repeatsBlindly reports whether a call is what is repeated, whatever its error is. Of what stands in the
 // loop itself the first is enough, for a timeout may be asked for and repeated.
-func (c *check) repeatsBlindly(r repeated, at reached) bool {
+func repeatsBlindly(c *check, r repeated, at reached) bool {
 	switch {
 	case r.loop != nil && !c.repeatsAnswerless(r.loop, at.top):
 		return false
@@ -54,7 +54,7 @@ func (c *check) repeatsBlindly(r repeated, at reached) bool {
 
 // safeWay reports whether the functions by which a call is reached, or that it stands in, speak of
 // idempotency or of something that may be done twice.
-func (c *check) safeWay(at reached) bool {
+func safeWay(c *check, at reached) bool {
 	for _, decl := range append(at.path, c.enclosingDecl(at.top)) {
 		if decl == nil || c.setsKey(decl) || harmless.MatchString(decl.Name.Name) {
 			return true
@@ -65,13 +65,13 @@ func (c *check) safeWay(at reached) bool {
 
 // unsafe says what a call does that must not be done twice.
 func (c *check) unsafe(r repeated, at reached) string {
-	if what := c.unsafeStatement(at.call); what != "" && c.ownTransaction(r, at.call) {
+	if what := unsafeStatement(c, at.call); what != "" && ownTransaction(c, r, at.call) {
 		return what
 	}
 	if f := c.callee(at.call); f != nil && createsByGRPC(f) {
 		return f.Name()
 	}
-	made := c.posted(at.call)
+	made := posted(c, at.call)
 	if made == nil {
 		return ""
 	}
@@ -84,7 +84,7 @@ func (c *check) unsafe(r repeated, at reached) string {
 }
 
 // posted returns the call that has the method and the address of what a call posts.
-func (c *check) posted(call *ast.CallExpr) *ast.CallExpr {
+func posted(c *check, call *ast.CallExpr) *ast.CallExpr {
 	switch {
 	case c.is(call, "net/http.Post", "net/http.PostForm", "(net/http.Client).Post", "(net/http.Client).PostForm"):
 		return call
@@ -100,7 +100,7 @@ func (c *check) posted(call *ast.CallExpr) *ast.CallExpr {
 		return nil
 	}
 	if decl := c.funcs[c.callee(made)]; decl != nil { // a function of the package makes the request
-		if made = c.onlyRequest(decl); made == nil || c.setsKey(decl) {
+		if made = onlyRequest(c, decl); made == nil || c.setsKey(decl) {
 			return nil
 		}
 	}
@@ -115,7 +115,7 @@ func (c *check) posted(call *ast.CallExpr) *ast.CallExpr {
 }
 
 // onlyRequest returns the call by which a function makes a request, if it makes one.
-func (c *check) onlyRequest(decl *ast.FuncDecl) (found *ast.CallExpr) {
+func onlyRequest(c *check, decl *ast.FuncDecl) (found *ast.CallExpr) {
 	for _, call := range calls(decl, true) {
 		if c.is(call, "net/http.NewRequest", "net/http.NewRequestWithContext") {
 			if found != nil {
@@ -137,13 +137,13 @@ var (
 )
 
 // unsafeStatement says what a statement of SQL does that must not be done twice.
-func (c *check) unsafeStatement(call *ast.CallExpr) string {
+func unsafeStatement(c *check, call *ast.CallExpr) string {
 	f, name := c.callee(call), c.fullName(call)
 	if f == nil || !statement.MatchString(f.Name()) || !strings.HasPrefix(name, "(database/sql.") && !strings.HasPrefix(name, "(github.com/jackc/pgx") && !strings.HasPrefix(name, "(github.com/jmoiron/sqlx.") {
 		return ""
 	}
 	for _, arg := range call.Args {
-		text := c.text(arg)
+		text := constantText(c, arg)
 		if once.MatchString(text) {
 			return ""
 		}
@@ -159,7 +159,7 @@ func (c *check) unsafeStatement(call *ast.CallExpr) string {
 
 // ownTransaction reports whether a statement is of no transaction, or of one that is begun anew in what
 // is repeated. Others are G123's.
-func (c *check) ownTransaction(r repeated, call *ast.CallExpr) bool {
+func ownTransaction(c *check, r repeated, call *ast.CallExpr) bool {
 	sel, is := ast.Unparen(call.Fun).(*ast.SelectorExpr)
 	if !is || !isTransaction(c.typeOf(sel.X)) {
 		return is
@@ -170,8 +170,8 @@ func (c *check) ownTransaction(r repeated, call *ast.CallExpr) bool {
 	})
 }
 
-// text is what a constant string says.
-func (c *check) text(e ast.Expr) string {
+// constantText is what a constant string says.
+func constantText(c *check, e ast.Expr) string {
 	if v := c.info.Types[e].Value; v != nil && v.Kind() == constant.String {
 		return constant.StringVal(v)
 	}
@@ -214,9 +214,9 @@ var unknowns = []string{
 }
 
 // repeatsUnknown finds the same call after an error that says that it may have been done.
-func (c *check) repeatsUnknown(at inspector.Cursor, call *ast.CallExpr) {
+func repeatsUnknown(c *check, at inspector.Cursor, call *ast.CallExpr) {
 	branch, is := at.Parent().Node().(*ast.IfStmt)
-	if !is || branch.Cond != ast.Expr(call) || !c.is(call, "errors.Is") || len(call.Args) != 2 || !c.isUnknown(call.Args[1]) {
+	if !is || branch.Cond != ast.Expr(call) || !c.is(call, "errors.Is") || len(call.Args) != 2 || !isUnknown(c, call.Args[1]) {
 		return
 	}
 	fn, _, _ := enclosing(at)
@@ -236,7 +236,7 @@ func (c *check) repeatsUnknown(at inspector.Cursor, call *ast.CallExpr) {
 
 var withKey = regexp.MustCompile(`^(WithKey|DeriveKey|NewKey|KeyFor)$`)
 
-func (c *check) isUnknown(e ast.Expr) bool {
+func isUnknown(c *check, e ast.Expr) bool {
 	obj := c.object(e)
 	if obj == nil || obj.Pkg() == nil {
 		return false

@@ -63,8 +63,8 @@ func newUnit(pass *analysis.Pass) *unit {
 	u.random = u.reaching(u.draws)
 	u.findRegions()
 	u.findLoops()
-	u.findHelpers()
-	u.findRepeats()
+	findHelpers(u)
+	findRepeats(u)
 	return u
 }
 

@@ -190,16 +190,20 @@ func hurry(ctx context.Context, s store) error {
 	}
 }
 
-func patient(ctx context.Context, s store) error {
-	roomy := make(chan error, 1)
-	taken := make(chan error)
-	kept := make(chan error)
-	go func() { roomy <- s.Save(ctx) }()
+func withRoom(ctx context.Context, s store) error {
+	c := make(chan error, 1)
+	go func() { c <- s.Save(ctx) }()
 	select {
-	case err := <-roomy:
+	case err := <-c:
 		return err
 	case <-ctx.Done():
+		return ctx.Err()
 	}
+}
+
+func patient(ctx context.Context, s store) error {
+	taken := make(chan error)
+	kept := make(chan error)
 	go func() { taken <- s.Save(ctx) }()
 	select {
 	case err := <-taken:
