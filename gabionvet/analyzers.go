@@ -18,7 +18,7 @@ var (
 		{"G108", "bodynotclosed", "a loop tries again and leaves the body of an answer open", bodyNotClosed},
 		{"G109", "bodynotdrained", "the body of an answer is closed and never read", bodyNotDrained},
 		{"G110", "bodysenttwice", "attempts share one reader as their body", bodySentTwice},
-		{"G111", "unsafewithoutkey", "a POST is repeated without an idempotency key", unsafeWithoutKey},
+		{"G111", "unsafewithoutkey", "a POST or an INSERT is repeated without an idempotency key", unsafeWithoutKey},
 		{"G112", "keyneweachattempt", "an idempotency key is made anew on every attempt", keyNewOnEachAttempt},
 		{"G115", "workignorescontext", "work ignores the context that its retrier gives it", workIgnoresContext},
 		{"G116", "twolayers", "two layers retry", twoLayers},
@@ -30,6 +30,7 @@ var (
 		{"G124", "callintransaction", "work of a transaction calls another service", callInTransaction},
 		{"G125", "serverwithouttimeouts", "an http.Server has no timeout for the header", serverWithoutTimeouts},
 		{"G126", "repeatsrefusals", "a loop repeats answers from 400 to 499", repeatsRefusals},
+		{"G127", "answernottaken", "a goroutine sends its result to where it may not be received", answerNotTaken},
 		{"G190", "ignorewithoutreason", "an ignore has no reason, or names no rule", checkIgnores},
 	}
 	ofRules = analyzers(rules)
@@ -65,7 +66,8 @@ var (
 	CallInTransaction     = ofRules[17] // G124
 	ServerWithoutTimeouts = ofRules[18] // G125
 	RepeatsRefusals       = ofRules[19] // G126
-	IgnoreWithoutReason   = ofRules[20] // G190
+	AnswerNotTaken        = ofRules[20] // G127
+	IgnoreWithoutReason   = ofRules[21] // G190
 )
 
 // StaleIgnore reports ignores that no longer keep a rule from reporting: G191. It runs all

@@ -5,6 +5,7 @@ import (
 	"go/constant"
 	"go/token"
 	"go/types"
+	"regexp"
 )
 
 // cond follows a condition: the paths on which it holds, and those on which it does not.
@@ -170,6 +171,13 @@ func (u *unit) neverReturns(call *ast.CallExpr) bool {
 	return false
 }
 
+var statusName = regexp.MustCompile(`(?i)^(http)?(status|code|statuscode)$`)
+
+func isInteger(t types.Type) bool {
+	b, is := t.Underlying().(*types.Basic)
+	return is && b.Info()&types.IsInteger != 0
+}
+
 // isStatus reports whether an expression is the status of an answer.
 func (u *unit) isStatus(e ast.Expr) bool {
 	switch e := ast.Unparen(e).(type) {
@@ -178,8 +186,16 @@ func (u *unit) isStatus(e ast.Expr) bool {
 	case *ast.Ident:
 		values := u.values[u.object(e)]
 		for _, v := range values {
-			sel, is := v.(*ast.SelectorExpr)
-			if !is || !u.isStatus(sel) {
+			switch v := v.(type) {
+			case *ast.SelectorExpr:
+				if !u.isStatus(v) {
+					return false
+				}
+			case *ast.CallExpr: // b, status, err := get(url)
+				if u.funcs[u.callee(v)] == nil || !statusName.MatchString(e.Name) || !isInteger(u.typeOf(e)) {
+					return false
+				}
+			default:
 				return false
 			}
 		}

@@ -199,7 +199,7 @@ func (u *unit) judgeLoop(l *retryLoop) *retryLoop {
 
 func (u *unit) looksAtStatus(n ast.Node) (found bool) {
 	ast.Inspect(n, func(n ast.Node) bool {
-		if e, is := n.(*ast.SelectorExpr); is && u.isStatus(e) {
+		if e, is := n.(ast.Expr); is && u.isStatus(e) {
 			found = true
 		}
 		return !found

@@ -83,14 +83,19 @@ func (u *unit) isRemote(call *ast.CallExpr) bool {
 var retryName = regexp.MustCompile(`(?i)retr(y|ie)|backoff|attempt`)
 
 // inRetryHelper reports whether a call of a function value stands in a function that is
-// there to retry it.
+// there to retry it: by its name, or since it is given no more than a function that can fail.
 func (u *unit) inRetryHelper(call *ast.CallExpr) bool {
 	sig, ok := u.typeOf(call.Fun).(*types.Signature)
 	if !ok || !canFail(sig) {
 		return false
 	}
 	decl := u.enclosingDecl(call)
-	return decl != nil && retryName.MatchString(decl.Name.Name)
+	if decl == nil {
+		return false
+	}
+	_, _, isParam := parameterOf(u, call.Fun)
+	few := sig.Params().Len() == 0 || sig.Params().Len() == 1 && takesContext(sig)
+	return retryName.MatchString(decl.Name.Name) || isParam && few
 }
 
 // enclosingDecl returns the declaration of the function in which a node stands.

@@ -52,6 +52,7 @@ var transactions = []string{
 // A region is work that a function runs again.
 type region struct {
 	call  *ast.CallExpr // the retrier's
+	own   *retryLoop    // the loop, if this package has the retrier
 	by    retrier
 	short string       // gabion.Do, as a reader would say it
 	lit   *ast.FuncLit // the work; nil if it is a function with a name
@@ -175,19 +176,19 @@ type repeated struct {
 	what string   // "this loop", "gabion.Do"
 	by   *region  // nil for a loop
 	loop *retryLoop
+	runs []reached // what it calls
 }
 
-// repeats returns all of it.
-func (u *unit) repeats() (all []repeated) {
+// findRepeats collects all of it.
+func findRepeats(u *unit) {
 	for _, l := range u.loops {
-		all = append(all, repeated{body: l.body, node: l.stmt, what: "this loop", loop: l})
+		u.repeats = append(u.repeats, repeated{body: l.body, node: l.stmt, what: "this loop", loop: l, runs: reach(u, l.body)})
 	}
 	for _, r := range u.regions {
 		node := ast.Node(r.body)
 		if r.lit != nil {
 			node = r.lit
 		}
-		all = append(all, repeated{body: r.body, node: node, what: r.short, by: r})
+		u.repeats = append(u.repeats, repeated{body: r.body, node: node, what: r.short, by: r, runs: reach(u, r.body)})
 	}
-	return all
 }

@@ -15,7 +15,7 @@ import (
 // workIgnoresContext is G115.
 func workIgnoresContext(c *check) {
 	for _, r := range c.regions {
-		if r.lit == nil || len(r.typ.Params.List) == 0 || !isContext(c.typeOf(r.typ.Params.List[0].Type)) {
+		if r.lit == nil || r.own != nil || len(r.typ.Params.List) == 0 || !isContext(c.typeOf(r.typ.Params.List[0].Type)) {
 			continue
 		}
 		own := types.Object(nil)
@@ -87,20 +87,48 @@ func renameFix(id *ast.Ident, own types.Object) []analysis.SuggestedFix {
 func twoLayers(c *check) {
 	for _, r := range c.regions {
 		for _, call := range calls(r.body, true) {
-			if why := c.retriesItself(r, call); why != "" {
-				c.report(call, nil, "two layers retry here: %s, and %s repeats all of that: in an outage the attempts multiply, past any budget; "+
-					"leave the retries to one of the two", why, r.short)
-			}
+			checkLayers(c, r, reached{call: call, top: call})
+		}
+		for _, at := range reach(c.unit, r.body) {
+			checkLayers(c, r, at)
 		}
 	}
 	for _, l := range c.loops {
 		for _, a := range l.attempts {
-			if by, is := c.retrierOf(a); is && !by.tx {
-				c.report(a, nil, "two layers retry here: %s retries by itself, and this loop repeats all of that: in an outage the attempts multiply, past any budget; "+
-					"call it once and let its policy say how often", shortName(c.callee(a)))
+			why := loopsWithin(c, a)
+			if by, is := retries(c.unit, a); is && !by.tx {
+				why = shortName(c.callee(a)) + " retries by itself"
+			}
+			if why != "" {
+				c.report(a, nil, "two layers retry here: %s, and this loop repeats all of that: in an outage the attempts multiply, past any budget; "+
+					"call it once and let its policy say how often", why)
 			}
 		}
 	}
+}
+
+func checkLayers(c *check, r *region, at reached) {
+	why := c.retriesItself(r, at.call)
+	if why == "" && !r.by.tx {
+		why = loopsWithin(c, at.call)
+	}
+	if why != "" {
+		c.report(at.top, nil, "two layers retry here: %s%s, and %s repeats all of that: in an outage the attempts multiply, past any budget; "+
+			"leave the retries to one of the two", why, through(at), r.short)
+	}
+}
+
+// loopsWithin says which loop that retries is in a function of the package that is called.
+func loopsWithin(c *check, call *ast.CallExpr) string {
+	decl := c.funcs[c.callee(call)]
+	for _, l := range c.loops {
+		if decl != nil && l.fn == ast.Node(decl) {
+			if _, is := c.helpers[c.callee(call)]; !is {
+				return decl.Name.Name + " has a loop that retries " + called(l.attempts)
+			}
+		}
+	}
+	return ""
 }
 
 // retriesItself says how a call inside of a retrier's work retries by itself.
@@ -132,7 +160,7 @@ func (c *check) retriesItself(r *region, call *ast.CallExpr) string {
 			return "this resty client has a SetRetryCount"
 		}
 	}
-	if by, is := c.retrierOf(call); is && !(by.gabion && r.by.gabion) {
+	if by, is := retries(c.unit, call); is && !(by.gabion && r.by.gabion) {
 		return shortName(f) + " retries by itself"
 	}
 	return ""

@@ -21,15 +21,11 @@ var (
 
 // keyNewOnEachAttempt is G112.
 func keyNewOnEachAttempt(c *check) {
-	for _, r := range c.repeats() {
-		for _, call := range calls(r.body, true) {
-			key := c.keyGiven(call)
-			if key == nil {
-				continue
-			}
-			if fresh := c.freshIn(key, r.node, 0); fresh != nil {
-				c.report(key, nil, "%s makes a new idempotency key on every attempt: the server takes the second attempt for another request and does the work twice; "+
-					"make the key once, before the first attempt%s", c.loopName(r), c.keyAdvice(r))
+	for _, r := range c.repeats {
+		checkKeys(c, r, r.body, r.node, nil)
+		for _, at := range r.runs {
+			if decl := c.funcs[c.callee(at.call)]; decl != nil && decl.Body != nil && len(at.path) < farthest {
+				checkKeys(c, r, decl.Body, decl, at.top)
 			}
 		}
 	}
@@ -38,6 +34,61 @@ func keyNewOnEachAttempt(c *check) {
 			c.checkKeyOption(call)
 		}
 	})
+}
+
+// checkKeys reports the keys that are given and new in code, which is repeated, or reached by a call
+// of what is repeated.
+func checkKeys(c *check, r repeated, body *ast.BlockStmt, code ast.Node, by *ast.CallExpr) {
+	for _, key := range keysGiven(c.unit, body) {
+		if c.freshIn(key, code, 0) == nil && (r.loop == nil || by != nil || !numbered(c, key, r.loop, 0)) || by != nil && ifMissing(c, key) {
+			continue
+		}
+		where, in := ast.Node(key), ""
+		if by != nil {
+			where, in = by, " in "+c.enclosingDecl(key).Name.Name
+		}
+		c.report(where, nil, "%s makes a new idempotency key on every attempt%s: the server takes the second attempt for another request and does the work twice; "+
+			"make the key once, before the first attempt%s", c.loopName(r), in, c.keyAdvice(r))
+	}
+}
+
+// ifMissing reports whether a key is given under a condition, as where a request has none yet.
+func ifMissing(c *check, key ast.Expr) bool {
+	at, found := c.root.FindNode(key)
+	if !found {
+		return true
+	}
+	for e := range at.Enclosing((*ast.IfStmt)(nil)) {
+		if !mentions(e.Node().(*ast.IfStmt).Cond, errName) {
+			return true
+		}
+	}
+	return false
+}
+
+var errName = regexp.MustCompile(`^err$`)
+
+// numbered reports whether a value has the number of the attempt in it.
+func numbered(c *check, e ast.Expr, l *retryLoop, depth int) (found bool) {
+	ast.Inspect(e, func(n ast.Node) bool {
+		id, is := n.(*ast.Ident)
+		if !is || found || depth > 2 {
+			return !found
+		}
+		v, is := c.info.Uses[id].(*types.Var)
+		if !is || v.IsField() {
+			return true
+		}
+		b, is := v.Type().Underlying().(*types.Basic)
+		if found = is && b.Info()&types.IsInteger != 0 && c.changesIn(v, l.stmt); found || !declaredIn(v, l.body) {
+			return !found
+		}
+		for _, value := range c.values[v] {
+			found = found || value != nil && numbered(c, value, l, depth+1)
+		}
+		return !found
+	})
+	return found
 }
 
 func (c *check) keyAdvice(r repeated) string {
@@ -64,6 +115,42 @@ func (c *check) checkKeyOption(call *ast.CallExpr) {
 	}
 }
 
+// keysGiven returns the values that code gives as idempotency keys: as a header, an argument, or a field.
+func keysGiven(u *unit, body *ast.BlockStmt) (keys []ast.Expr) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			if key := u.keyGiven(n); key != nil {
+				keys = append(keys, key)
+			}
+		case *ast.KeyValueExpr:
+			if id, is := n.Key.(*ast.Ident); is && keyText.MatchString(id.Name) {
+				keys = append(keys, n.Value)
+			}
+		case *ast.AssignStmt:
+			for i, to := range n.Lhs {
+				if len(n.Lhs) == len(n.Rhs) && holdsKey(u, to) {
+					keys = append(keys, n.Rhs[i])
+				}
+			}
+		}
+		return true
+	})
+	return keys
+}
+
+// holdsKey reports whether a field, or an element of a map, is for an idempotency key.
+func holdsKey(u *unit, to ast.Expr) bool {
+	switch to := to.(type) {
+	case *ast.SelectorExpr:
+		return keyText.MatchString(to.Sel.Name)
+	case *ast.IndexExpr:
+		tv := u.info.Types[to.Index]
+		return tv.Value != nil && keyText.MatchString(tv.Value.ExactString())
+	}
+	return false
+}
+
 // keyGiven returns the value that a call sets as an idempotency key.
 func (u *unit) keyGiven(call *ast.CallExpr) ast.Expr {
 	name := calledName(call)
@@ -81,29 +168,51 @@ func (u *unit) keyGiven(call *ast.CallExpr) ast.Expr {
 	case (name.Name == "SetIdempotencyKey" || name.Name == "WithIdempotencyKey") && len(call.Args) == 1:
 		return call.Args[0]
 	}
+	if sig, is := u.typeOf(call.Fun).(*types.Signature); is {
+		for i := range min(sig.Params().Len(), len(call.Args)) {
+			if p := sig.Params().At(i); keyText.MatchString(p.Name()) && isText(p.Type()) {
+				return call.Args[i]
+			}
+		}
+	}
 	return nil
 }
 
-// freshIn returns the call by which a value is new each time code runs, if there is one.
-func (u *unit) freshIn(e ast.Expr, code ast.Node, depth int) *ast.CallExpr {
-	if depth > 3 {
+func isText(t types.Type) bool {
+	b, is := t.Underlying().(*types.Basic)
+	return is && b.Info()&types.IsString != 0
+}
+
+// freshIn returns the call by which a value is new each time code runs, if there is one: in its own
+// expression, in what a variable got, or in what a function of the package returns.
+func (u *unit) freshIn(e ast.Expr, code ast.Node, depth int) (found *ast.CallExpr) {
+	if e == nil || depth > farthest {
 		return nil
 	}
-	var found *ast.CallExpr
 	ast.Inspect(e, func(n ast.Node) bool {
 		switch n := n.(type) {
+		case *ast.FuncLit:
+			return false
 		case *ast.CallExpr:
-			if found == nil && freshNames.MatchString(u.fullName(n)) && within(code, n.Pos()) {
+			switch {
+			case found != nil || !within(code, n.Pos()):
+			case isFresh(u, n):
+				found = n
+			case u.funcs[u.callee(n)] != nil && freshResult(u, u.funcs[u.callee(n)], depth+1):
 				found = n
 			}
 		case *ast.Ident:
 			v, is := u.info.Uses[n].(*types.Var)
-			if !is || v.IsField() || found != nil {
+			if !is || v.IsField() || found != nil || !declaredIn(v, code) {
 				return true
 			}
-			values := u.values[v]
-			if len(values) == 1 && values[0] != nil && within(code, values[0].Pos()) && declaredIn(v, code) {
-				found = u.freshIn(values[0], code, depth+1)
+			for _, value := range u.values[v] {
+				if found == nil && value != nil && within(code, value.Pos()) && !mentionsObject(u, value, v) {
+					found = u.freshIn(value, code, depth+1)
+				}
+			}
+			if found == nil {
+				found = filled(u, v)
 			}
 		}
 		return found == nil
@@ -111,91 +220,65 @@ func (u *unit) freshIn(e ast.Expr, code ast.Node, depth int) *ast.CallExpr {
 	return found
 }
 
-// unsafeWithoutKey is G111.
-func unsafeWithoutKey(c *check) {
-	for _, r := range c.repeats() {
-		if r.by != nil && r.by.by.gabion || c.setsKey(r.node) {
-			continue
-		}
-		for _, call := range calls(r.body, false) {
-			c.checkUnsafe(r, call)
-		}
+// freshResult reports whether what a function returns first is new each time.
+func freshResult(u *unit, decl *ast.FuncDecl, depth int) (fresh bool) {
+	if decl.Body == nil {
+		return false
 	}
+	ast.Inspect(decl.Body, func(n ast.Node) bool {
+		if ret, is := n.(*ast.ReturnStmt); is && len(ret.Results) > 0 {
+			fresh = fresh || u.freshIn(ret.Results[0], decl, depth) != nil
+		}
+		return !fresh
+	})
+	return fresh
 }
 
-func (c *check) checkUnsafe(r repeated, call *ast.CallExpr) {
-	var made *ast.CallExpr // what has the method and the address in it
-	switch {
-	case c.is(call, "net/http.Post", "net/http.PostForm", "(net/http.Client).Post", "(net/http.Client).PostForm"):
-		made = call
-	case c.is(call, "(net/http.Client).Do") && len(call.Args) == 1:
-		values := c.values[c.object(call.Args[0])]
-		if len(values) != 1 {
-			return
-		}
-		m, is := values[0].(*ast.CallExpr)
-		if !is || !c.is(m, "net/http.NewRequest", "net/http.NewRequestWithContext") {
-			return
-		}
-		method := c.info.Types[m.Args[len(m.Args)-3]]
-		if method.Value == nil || method.Value.ExactString() != `"POST"` && method.Value.ExactString() != `"PATCH"` {
-			return
-		}
-		made = m
-	default:
-		return
+// isFresh reports whether a call returns something else each time. The time does, unless all that
+// is taken of it is a day or so.
+func isFresh(u *unit, call *ast.CallExpr) bool {
+	if !freshNames.MatchString(u.fullName(call)) {
+		return false
 	}
-	decl := c.enclosingDecl(call)
-	if decl == nil || c.setsKey(decl) || harmless.MatchString(decl.Name.Name) {
-		return
+	if !u.is(call, "time.Now") {
+		return true
 	}
-	for _, arg := range made.Args {
-		if c.saysHarmless(arg) {
-			return
+	at, found := u.root.FindNode(call)
+	if !found {
+		return false
+	}
+	for { // time.Now().UTC().UnixNano()
+		sel, is := at.Parent().Node().(*ast.SelectorExpr)
+		if !is {
+			return false
 		}
-	}
-	if r.loop != nil && !c.repeatsAnswerless(r.loop, call) {
-		return
-	}
-	c.report(call, nil, "%s repeats a POST without an idempotency key: when only the answer was lost, the server does the work twice, "+
-		"such as charging a card; send the same Idempotency-Key with each attempt, and only repeat if the server honours it", c.loopName(r))
-}
-
-// repeatsAnswerless reports whether the call is what the loop repeats after an error.
-func (c *check) repeatsAnswerless(l *retryLoop, call *ast.CallExpr) bool {
-	for _, a := range l.attempts {
-		if a == call {
+		at = at.Parent().Parent()
+		outer, is := at.Node().(*ast.CallExpr)
+		if !is {
+			return false
+		}
+		switch sel.Sel.Name {
+		case "UTC", "Local", "In", "Add":
+		case "Unix", "UnixNano", "UnixMilli", "UnixMicro", "Nanosecond", "String":
 			return true
+		case "Format":
+			tv := u.info.Types[outer.Args[0]]
+			return tv.Value != nil && strings.Contains(tv.Value.ExactString(), "05")
+		default:
+			return false
 		}
 	}
-	return false
 }
 
-// saysHarmless reports whether the address or body of a POST speaks of something that may
-// be done twice, such as a search.
-func (u *unit) saysHarmless(e ast.Expr) (found bool) {
-	ast.Inspect(e, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.Ident:
-			found = found || harmless.MatchString(n.Name) && n.Name != "NewReader"
-		case *ast.BasicLit:
-			found = found || harmless.MatchString(n.Value) && !strings.HasPrefix(n.Value, `"application/`)
+// filled returns the call that fills a variable with random bytes.
+func filled(u *unit, v *types.Var) *ast.CallExpr {
+	for _, use := range u.uses[v] {
+		for e := range use.Enclosing((*ast.CallExpr)(nil)) {
+			if call := e.Node().(*ast.CallExpr); u.is(call, "crypto/rand.Read", "math/rand.Read", "io.ReadFull") && mentions(call, randomName) {
+				return call
+			}
+			break
 		}
-		return !found
-	})
-	return found
-}
-
-// setsKey reports whether code speaks of idempotency at all.
-func (u *unit) setsKey(n ast.Node) (found bool) {
-	ast.Inspect(n, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.Ident:
-			found = found || keyText.MatchString(n.Name)
-		case *ast.BasicLit:
-			found = found || keyText.MatchString(n.Value)
-		}
-		return !found
-	})
-	return found
+	}
+	return nil
 }

@@ -171,6 +171,7 @@ func sleepDeafToContext(c *check) {
 		}
 		name, _ := c.contextInScope(l.cursor)
 		if name == "" {
+			sleepDeafToCaller(c, l)
 			continue
 		}
 		for _, w := range l.waits {
@@ -180,6 +181,18 @@ func sleepDeafToContext(c *check) {
 			c.report(w.node, c.sleepFix(l, w, name), "time.Sleep ignores %s: a caller that gave up is kept waiting, and this loop goes on trying in vain; "+
 				"wait in a select with <-%s.Done()", name, name)
 			break
+		}
+	}
+}
+
+// sleepDeafToCaller finds a helper that has no context at all, while its callers have one.
+func sleepDeafToCaller(c *check, l *retryLoop) {
+	name := callerContext(c.unit, l)
+	for _, w := range l.waits {
+		if w.sleep && name != "" {
+			c.report(w.node, nil, "time.Sleep ignores the context of what it retries, such as %s: a caller that gave up is kept waiting, and this loop goes on trying in vain; "+
+				"take a context as a parameter, and wait in a select with its Done()", name)
+			return
 		}
 	}
 }
@@ -261,7 +274,7 @@ func (u *unit) asks(l *retryLoop) (found bool) {
 	ast.Inspect(l.stmt, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
-			if id := calledName(n); id != nil && asksError.MatchString(id.Name) {
+			if id := calledName(n); id != nil && asksError.MatchString(id.Name) && !u.is(n, derive...) {
 				found = true
 			}
 		case *ast.BinaryExpr:

@@ -25,7 +25,7 @@ func (e exit) leaveBefore() bool { return e.out.has(ok, 0, 0) }
 // statusFlag marks paths that have seen the status.
 func (l *retryLoop) statusFlag(u *unit) func(ast.Node) uint8 {
 	return func(n ast.Node) uint8 {
-		if e, is := n.(*ast.SelectorExpr); is && u.isStatus(e) {
+		if e, is := n.(ast.Expr); is && u.isStatus(e) {
 			return marked
 		}
 		return 0

@@ -20,7 +20,7 @@ var savepoint = regexp.MustCompile(`(?i)savepoint`)
 
 // retryInTransaction is G123.
 func retryInTransaction(c *check) {
-	for _, r := range c.repeats() {
+	for _, r := range c.repeats {
 		if r.by != nil && r.by.by.tx || c.saves(r.body) {
 			continue
 		}

@@ -36,6 +36,8 @@ type unit struct {
 	random  map[*types.Func]bool                // functions that use a random number
 	loops   []*retryLoop
 	regions []*region
+	helpers map[*types.Func]helper // functions of this package that retry what they are given
+	repeats []repeated
 }
 
 func newUnit(pass *analysis.Pass) *unit {
@@ -61,6 +63,8 @@ func newUnit(pass *analysis.Pass) *unit {
 	u.random = u.reaching(u.draws)
 	u.findRegions()
 	u.findLoops()
+	findHelpers(u)
+	findRepeats(u)
 	return u
 }
 

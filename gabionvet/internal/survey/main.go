@@ -55,6 +55,9 @@ func run(list, said, out, only string) error {
 		}
 		fmt.Fprintf(os.Stderr, "  %d packages, %d lines, %d findings; %s to load, %s to look\n",
 			r.packages, r.lines, len(r.findings), r.loading.Round(time.Millisecond), r.looking.Round(time.Millisecond))
+		for _, f := range r.findings {
+			fmt.Fprintf(os.Stderr, "  %s\n\t%s\n", f.key(), f.text)
+		}
 		all = append(all, r)
 	}
 	verdicts, err := readVerdicts(said) // now, since it may have been written in the meantime

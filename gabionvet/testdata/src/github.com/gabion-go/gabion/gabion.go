@@ -24,6 +24,7 @@ func Make(name string, p policy.Policy, opts ...Option) (*Dependency, error) { r
 func Key(ctx context.Context) string                                         { return "" }
 func NewKey() string                                                         { return "" }
 func WithKey(key string) CallOption                                          { return CallOption{} }
+func WithIdempotent() CallOption                                             { return CallOption{} }
 
 func Do[T any](ctx context.Context, d *Dependency, work func(context.Context) (T, error), opts ...CallOption) (t T, err error) {
 	return t, nil

@@ -5,6 +5,9 @@ type Policy struct{}
 
 type Reason uint8
 
-const BreakerOpen Reason = 1
+const (
+	BreakerOpen    Reason = 1
+	OutcomeUnknown Reason = 2
+)
 
 func (Reason) Error() string { return "" }
