@@ -188,6 +188,12 @@ func (c *Call) setDeadline(now clock.Instant, p *Params) {
 	}
 }
 
+// Listen gives the call a log that began without one. What it decided before is in none.
+func (c *Call) Listen(l *Log) {
+	c.log = l
+	c.log.begin()
+}
+
 // Next says what to do now. It changes nothing while nothing has changed, so a
 // spurious call is free. Unless the call is over, it must be called after every
 // Settle and Cancel, after a wake, and when Step.Again has come.
@@ -315,7 +321,7 @@ func (c *Call) finish(now clock.Instant, why policy.Reason) {
 		c.undo(now)
 		c.endWhole(now)
 	}
-	if c.log != nil {
+	if c.log != nil && !c.log.plain {
 		v, class := c.End(), policy.ClassUndecided
 		if why != policy.None {
 			class = c.log.class

@@ -21,8 +21,14 @@ type Log struct {
 	code   string        // of the attempt that ended last
 	class  policy.Class  // likewise
 	hedge  bool          // it was a hedge
+	tally  bool          // plain successes are one event, of KindPlain
+	plain  bool          // the call was one
 	events [logSize + 1]policy.Event
 }
+
+// KindPlain is the kind of the one event that a plain success has in a [Log] that tallies: a call
+// that made one attempt, at once, which succeeded. Took is that of both, Left and Slow are the attempt's.
+const KindPlain policy.Kind = 0
 
 // Kinds is a set of kinds of events.
 type Kinds uint32
@@ -35,7 +41,11 @@ func (ks Kinds) With(k policy.Kind) Kinds { return ks | 1<<k }
 
 // Skip says which events nobody wants. With KindAttemptSent only those of first attempts
 // are left out. It holds until the next Skip.
-func (l *Log) Skip(ks Kinds) { l.skip = ks }
+func (l *Log) Skip(ks Kinds) { l.skip, l.tally = ks, false }
+
+// Tally makes a plain success one event of KindPlain. It holds until the next Skip, which must have left
+// out KindAttemptSent.
+func (l *Log) Tally() { l.tally = true }
 
 // Drain returns what was decided since the last Drain. The slice is valid until the
 // next verb.
@@ -51,7 +61,7 @@ func (l *Log) Lost() int { return l.lost }
 // begin makes it ready for a call. A nil Log is that of a call that nobody observes.
 func (l *Log) begin() {
 	if l != nil {
-		l.until, l.code, l.class, l.hedge = math.MinInt64, "", policy.ClassUndecided, false
+		l.until, l.code, l.class, l.hedge, l.plain = math.MinInt64, "", policy.ClassUndecided, false, false
 	}
 }
 
