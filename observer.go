@@ -58,7 +58,8 @@ type Tracer interface {
 // Selective is an [Observer] that does not want every event, so that calls which nothing else
 // observes cost less. Wants is asked once for each kind, when the observer is attached. Without
 // policy.KindAttemptSent an observer is spared the events of first attempts only: it still gets
-// those of retries and hedges. The event of an attempt that has settled tells Left, too.
+// those of retries and hedges. The event of an attempt that has settled tells Left, too. A
+// [Tallier] is spared those of plain successes.
 type Selective interface {
 	Observer
 

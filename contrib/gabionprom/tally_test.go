@@ -128,7 +128,9 @@ func play(t *testing.T, seed uint64, m *gabionprom.Metrics, o gabion.Observer) (
 		}
 		var both sync.WaitGroup // the bulkhead is full
 		for range 4 {
-			both.Go(func() { g.d.Run(t.Context(), func(context.Context) error { time.Sleep(700 * time.Millisecond); return nil }) })
+			both.Go(func() {
+				g.d.Run(t.Context(), func(context.Context) error { time.Sleep(700 * time.Millisecond); return nil })
+			})
 			synctest.Wait()
 		}
 		both.Wait()
