@@ -35,7 +35,7 @@ type Tallier interface {
 }
 
 // listen gives a call its log that began without one, since its observers tally. From here on what it
-// decides is told in events, but for a plain success.
+// decides comes in events, but for a plain success.
 func (r *runner) listen() {
 	if r.tallied {
 		r.attachLog()
@@ -47,7 +47,7 @@ func (r *runner) attachLog() {
 	r.log = r.d.log()
 	r.log.Skip(r.skip)
 	r.log.Tally()
-	r.call.Listen(r.log)
+	r.log.Join(&r.call)
 	r.o.Partition = r.call.Partition()
 }
 
@@ -62,7 +62,7 @@ func (r *runner) number() uint64 {
 // tallyPlain tells of a call that has succeeded by the short way.
 func (r *runner) tallyPlain(now clock.Instant, t *machine.Ticket) {
 	r.tallied = false
-	left, slow := r.call.Plain(now, t)
+	left, slow := machine.Plain(now, &r.call, t)
 	r.tally(now.Sub(t.Sent), left, slow)
 	r.d.deliver(r.told)
 }

@@ -33,7 +33,7 @@ type pile struct {
 
 // tallied is a histogram for one goroutine at a time. The zero value is ready.
 type tallied struct {
-	place  [numBlocks]uint8 // of each block among blocks, from 1; zero is none
+	place  [numBlocks]uint8 // of each block among blocks, from 1; zero before there is one
 	blocks [][blockSize]uint64
 	nanos  int64 // less than wrap
 	wraps  uint64

@@ -165,7 +165,7 @@ func exposition(t *testing.T, m prometheus.Collector) string {
 	return s.String()
 }
 
-// counting counts how a Metrics is told.
+// counting counts what a Metrics gets.
 type counting struct {
 	*gabionprom.Metrics
 	tallied, ends atomic.Int64

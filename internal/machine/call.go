@@ -188,12 +188,6 @@ func (c *Call) setDeadline(now clock.Instant, p *Params) {
 	}
 }
 
-// Listen gives the call a log that began without one. What it decided before is in none.
-func (c *Call) Listen(l *Log) {
-	c.log = l
-	c.log.begin()
-}
-
 // Next says what to do now. It changes nothing while nothing has changed, so a
 // spurious call is free. Unless the call is over, it must be called after every
 // Settle and Cancel, after a wake, and when Step.Again has come.

@@ -65,6 +65,24 @@ func (l *Log) begin() {
 	}
 }
 
+// Join makes it the log of a call that began without one. What the call decided before is in no log.
+func (l *Log) Join(c *Call) {
+	l.begin()
+	c.log = l
+}
+
+// success reports an attempt that succeeded, and with it the call's end if that is all there is to say.
+func (l *Log) success(now clock.Instant, c *Call, t *Ticket, o *policy.Outcome) {
+	if !l.tally || c.sent.n != 1 || t.Sent != c.began {
+		c.logSettled(now, t, o, policy.None, false)
+		return
+	}
+	l.plain = true
+	e := policy.Event{Kind: KindPlain, At: now, Took: now.Sub(t.Sent)}
+	e.Left, e.Slow = Plain(now, c, t)
+	*l.next(KindPlain) = e
+}
+
 // wait reports a wait before the attempt that follows those that were sent, once, when
 // the wait begins.
 func (l *Log) wait(now, until clock.Instant, what string, sent uint8) {

@@ -85,6 +85,6 @@ func (c *Call) SucceedPlain(now clock.Instant, t *Ticket, o *policy.Outcome) (do
 
 // Plain returns what is to be said of a plain success besides its time: how much the attempt had left
 // until the call's deadline, and whether it was slow.
-func (c *Call) Plain(now clock.Instant, t *Ticket) (left time.Duration, slow bool) {
+func Plain(now clock.Instant, c *Call, t *Ticket) (left time.Duration, slow bool) {
 	return c.left(t.Sent), c.slow(now, t)
 }

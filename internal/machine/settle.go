@@ -121,7 +121,7 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 		c.sent.open |= bit
 	}
 	if c.log != nil {
-		c.logSuccess(now, t, o)
+		c.log.success(now, c, t, o)
 	}
 	c.finish(now, policy.None)
 	if first || timed(earned) || t.Hedge {
@@ -187,18 +187,6 @@ func (c *Call) giveBack(t *Ticket, o *policy.Outcome) {
 	if !o.Open && t.held.slot.Held() {
 		c.state.bulkhead().Release(t.held.slot)
 	}
-}
-
-// logSuccess reports an attempt that succeeded, and with it the call's end if that is all there is to say.
-func (c *Call) logSuccess(now clock.Instant, t *Ticket, o *policy.Outcome) {
-	if !c.log.tally || c.sent.n != 1 || t.Sent != c.began {
-		c.logSettled(now, t, o, policy.None, false)
-		return
-	}
-	c.log.plain = true
-	e := policy.Event{Kind: KindPlain, At: now, Took: now.Sub(t.Sent)}
-	e.Left, e.Slow = c.Plain(now, t)
-	*c.log.next(KindPlain) = e
 }
 
 func (c *Call) logSettled(now clock.Instant, t *Ticket, o *policy.Outcome, late policy.Reason, loser bool) {
