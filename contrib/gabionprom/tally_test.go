@@ -131,7 +131,7 @@ func play(t *testing.T, seed uint64, m *gabionprom.Metrics, o gabion.Observer) (
 			both.Go(func() {
 				g.d.Run(t.Context(), func(context.Context) error { time.Sleep(700 * time.Millisecond); return nil })
 			})
-			synctest.Wait()
+			time.Sleep(1337 * time.Microsecond)
 		}
 		both.Wait()
 		said = append(said, exposition(t, m))
