@@ -58,7 +58,8 @@ type Tracer interface {
 // Selective is an [Observer] that does not want every event, so that calls which nothing else
 // observes cost less. Wants is asked once for each kind, when the observer is attached. Without
 // policy.KindAttemptSent an observer is spared the events of first attempts only: it still gets
-// those of retries and hedges. The event of an attempt that has settled tells Left, too.
+// those of retries and hedges. The event of an attempt that has settled tells Left, too. A
+// [Tallier] is spared those of plain successes.
 type Selective interface {
 	Observer
 
@@ -69,7 +70,8 @@ type Selective interface {
 // subscription is an observer of one dependency, or of all those of a registry.
 type subscription struct {
 	observer Observer
-	tracer   Tracer // observer, if it is one
+	tracer   Tracer  // observer, if it is one
+	tallier  Tallier // likewise
 	skip     machine.Kinds
 	ended    atomic.Bool
 }
@@ -77,6 +79,7 @@ type subscription struct {
 func newSubscription(o Observer) *subscription {
 	t, _ := o.(Tracer)
 	s := &subscription{observer: o, tracer: t}
+	s.tallier, _ = o.(Tallier)
 	if choosy, ok := o.(Selective); ok {
 		for _, k := range policy.Kinds() {
 			if !choosy.Wants(k) {
@@ -94,10 +97,11 @@ func (s *subscription) wants(e *Event) bool {
 
 // audience is who observes a dependency. It is never changed, but replaced.
 type audience struct {
-	all    []seat
-	again  []*subscription // of observers that have a seat already
-	traced bool            // one of them is a Tracer
-	skip   machine.Kinds   // what none of them wants
+	all     []seat
+	again   []*subscription // of observers that have a seat already
+	traced  bool            // one of them is a Tracer
+	tallies bool            // each is a Tallier
+	skip    machine.Kinds   // what none of them wants
 }
 
 // seat is an observer's place in an audience, which it keeps while it observes.
@@ -109,7 +113,7 @@ type seat struct {
 // newAudience seats those that observe from now on. A place that became free may be taken by
 // another observer, which then may get nothing of calls that have begun.
 func newAudience(have []seat, all []*subscription) *audience {
-	a := &audience{skip: ^machine.Kinds(0)}
+	a := &audience{skip: ^machine.Kinds(0), tallies: true}
 	taken := uint64(0)
 	for _, s := range have {
 		taken |= s.bit
@@ -131,6 +135,7 @@ func newAudience(have []seat, all []*subscription) *audience {
 		}
 		a.all = append(a.all, s)
 		a.traced = a.traced || one.tracer != nil
+		a.tallies = a.tallies && one.tallier != nil && one.tracer == nil && one.skip.Has(policy.KindAttemptSent)
 		a.skip &= one.skip
 	}
 	if len(a.all) == 0 {

@@ -48,6 +48,10 @@ func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work fun
 	}
 	x.lock()
 	now := x.run.begin()
+	if x.run.tallied {
+		x.run.listen()
+		x.run.number() // here, since events and contexts are made by several goroutines
+	}
 	x.run.wakeBy(x.waker)
 	answered := false
 	defer func() {

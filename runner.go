@@ -14,20 +14,21 @@ import (
 // runner has what every driver of a call needs and does not depend on the result's type:
 // the machine, the clock, the timers and the events.
 type runner struct {
-	call  machine.Call
-	ctx   context.Context // the caller's
-	told  context.Context // ctx, or what a Tracer made of it: what observers and attempts get
-	d     *Dependency
-	o     callOptions
-	waker waker
-	log   *machine.Log
-	id    uint64
-	muted uint64        // observers that do not follow the call, by their seats
-	skip  machine.Kinds // what none of the others wants to know
-	spoke bool          // observers were told something since an attempt was last sent
-	began clock.Instant
-	keep  bool  // results outlive the call
-	part  *part // what the call is part of; nil for most
+	call    machine.Call
+	ctx     context.Context // the caller's
+	told    context.Context // ctx, or what a Tracer made of it: what observers and attempts get
+	d       *Dependency
+	o       callOptions
+	waker   waker
+	log     *machine.Log
+	id      uint64
+	muted   uint64        // observers that do not follow the call, by their seats
+	skip    machine.Kinds // what none of the others wants to know
+	spoke   bool          // observers were told something since an attempt was last sent
+	began   clock.Instant
+	keep    bool  // results outlive the call
+	tallied bool  // its observers tally, and it has no log yet
+	part    *part // what the call is part of; nil for most
 }
 
 // prepare readies a call whose result is a T, and of which ctx, d and part are known. The
@@ -86,10 +87,15 @@ func (r *runner) settleKey() error {
 	return nil
 }
 
-// observe numbers a call that is observed, and lets every Tracer have its context.
+// observe numbers a call that is observed, and lets every Tracer have its context. One that is tallied
+// gets its number with its first event.
 // Nothing is taken or locked yet.
 func (r *runner) observe(a *audience) {
-	r.id = callNumbers.Add(1)
+	r.skip = a.skip
+	if r.tallied = a.tallies; r.tallied {
+		return
+	}
+	r.number()
 	if a.traced {
 		r.told, r.muted = r.d.traceCall(r.ctx, a, &Event{
 			At: r.began, Operation: r.o.operation, Partition: machine.BoundedName(r.o.Partition), Call: r.id,
@@ -276,7 +282,7 @@ func (r *runner) trace(t *machine.Ticket) (made context.Context, traced bool) {
 	}
 	return r.d.traceAttempt(r.told, a, &Event{
 		Kind: policy.KindAttemptSent, At: t.Sent, Until: t.Deadline, Attempt: t.Attempt, Hedge: t.Hedge, Left: left,
-		Operation: r.o.operation, Partition: r.o.Partition, Call: r.id,
+		Operation: r.o.operation, Partition: r.o.Partition, Call: r.number(),
 	}, r.muted), true
 }
 
@@ -289,7 +295,11 @@ func (r *runner) tellAll() {
 }
 
 func (r *runner) tell(e *Event) {
-	e.Operation, e.Call, e.Partition = r.o.operation, r.id, r.o.Partition
+	if e.Kind == machine.KindPlain {
+		r.tally(e.Took, e.Left, e.Slow)
+		return
+	}
+	e.Operation, e.Call, e.Partition = r.o.operation, r.number(), r.o.Partition
 	r.d.publishBut(r.told, e, r.muted)
 }
 

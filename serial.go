@@ -24,21 +24,27 @@ func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 	if s.call.SendPlain(now, &s.step.Ticket) {
 		s.makeContext(s.ctx, &s.runner)
 		if work == nil {
+			s.listen()
 			return s.hand()
 		}
 		now = s.run(&s.runner, work)
 		if s.means.Class == policy.ClassSuccess && !s.keep && s.part == nil && !s.at.is(noted) {
 			s.at.end()
 			if s.call.SucceedPlain(now, &s.step.Ticket, &s.means) {
+				if s.tallied {
+					s.tallyPlain(now, &s.step.Ticket)
+				}
 				s.finish()
 				s.answered = true
 				return s.value, s.err
 			}
 		}
+		s.listen()
 		if s.conclude(now); s.call.Over() {
 			return s.answer()
 		}
 	}
+	s.listen()
 	for {
 		s.call.NextInto(now, &s.step)
 		s.publish()
@@ -113,6 +119,7 @@ func (s *sending[T]) leave() {
 }
 
 func (s *sending[T]) left() {
+	s.listen()
 	defer s.d.putLog(s.log)
 	defer s.finish()
 	giveBack(nil, &s.runner, &s.trial, nil)

@@ -86,20 +86,21 @@ func (o *operation) unused() bool {
 			}
 		}
 	}
-	return len(o.codes.snapshot()) == 0
+	return o.plain.unused() && len(o.codes.snapshot()) == 0
 }
 
 func (d *dependency) collect(s *scrape) {
 	s.since = d.created
+	left := new(histogram) // of plain successes
 	for _, o := range d.operations.sorted() {
-		o.collect(s)
+		o.collect(s, left)
 	}
 	if !d.others.unused() {
-		d.others.collect(s)
+		d.others.collect(s, left)
 	}
 	s.since, s.zero = d.created, d.zero
-	if d.left.count() > 0 {
-		s.durations(catalog.DeadlineLeft, []*histogram{&d.left}, d.label)
+	if d.left.count()+left.count() > 0 {
+		s.durations(catalog.DeadlineLeft, []*histogram{&d.left, left}, d.label)
 	}
 	s.reasons(catalog.Refused, &d.refused, d.label, refusing)
 	s.reasons(catalog.Suppressed, &d.suppressed, d.label, suppressing, refusingRetries)
@@ -148,20 +149,22 @@ func (d *dependency) collectState(s *scrape) {
 	}
 }
 
-func (o *operation) collect(s *scrape) {
+// collect sends what was counted, and adds to left how much plain successes had.
+func (o *operation) collect(s *scrape, left *histogram) {
 	s.since, s.zero = o.created, false
 	d := o.of.label
-	o.collectCalls(s, d)
-	o.collectAttempts(s, d)
-	s.count(catalog.SlowAttempts, o.slow.Load(), d, o.label)
+	plain, slow := o.plain.sum(left)
+	o.collectCalls(s, d, plain)
+	o.collectAttempts(s, d, plain)
+	s.count(catalog.SlowAttempts, o.slow.Load()+slow, d, o.label)
 	for code, n := range o.codes.snapshot() {
 		s.count(catalog.Retries, n.Load(), pair("code", code), d, o.label)
 	}
-	o.collectUntil(s, d)
+	o.collectUntil(s, d, plain)
 }
 
-func (o *operation) collectCalls(s *scrape, d *dto.LabelPair) {
-	ok := o.took[success][0].p.Load().count() + o.took[success][1].p.Load().count()
+func (o *operation) collectCalls(s *scrape, d *dto.LabelPair, plain *histogram) {
+	ok := plain.count() + o.took[success][0].p.Load().count() + o.took[success][1].p.Load().count()
 	s.count(catalog.Calls, ok, d, o.label, outcomeLabels[policy.None])
 	for i := range o.calls {
 		if n := o.calls[i].Load(); n > 0 {
@@ -170,34 +173,42 @@ func (o *operation) collectCalls(s *scrape, d *dto.LabelPair) {
 	}
 	for v := range o.took {
 		for r := range o.took[v] {
-			s.durations(catalog.CallDuration, []*histogram{o.took[v][r].p.Load()}, d, o.label, verdictLabels[v], retriedLabels[r])
+			took := []*histogram{o.took[v][r].p.Load()}
+			if v == success && r == 0 {
+				took = append(took, plain)
+			}
+			s.durations(catalog.CallDuration, took, d, o.label, verdictLabels[v], retriedLabels[r])
 		}
 		s.count(catalog.RetriedCalls, o.took[v][1].p.Load().count(), d, o.label, verdictLabels[v])
 	}
 }
 
-func (o *operation) collectAttempts(s *scrape, d *dto.LabelPair) {
-	done := make([]*histogram, numKinds)
+func (o *operation) collectAttempts(s *scrape, d *dto.LabelPair, plain *histogram) {
+	done := make([]*histogram, numKinds, numKinds+1)
 	for k := range done {
 		kind := kindLabels[k]
 		done[k] = o.done[k].p.Load()
-		s.count(catalog.Attempts, done[k].count(), d, kind, o.label, classLabels[policy.ClassSuccess])
+		n := done[k].count()
+		if k == kindFirst {
+			n += plain.count()
+		}
+		s.count(catalog.Attempts, n, d, kind, o.label, classLabels[policy.ClassSuccess])
 		for c := range o.attempts[k] {
 			if n := o.attempts[k][c].Load(); n > 0 {
 				s.count(catalog.Attempts, n, d, kind, o.label, classLabels[c])
 			}
 		}
 	}
-	s.durations(catalog.AttemptDuration, done, d, o.label, verdictLabels[success])
+	s.durations(catalog.AttemptDuration, append(done, plain), d, o.label, verdictLabels[success])
 	s.durations(catalog.AttemptDuration, []*histogram{o.broken.p.Load()}, d, o.label, verdictLabels[failure])
 }
 
 // untilBounds are the buckets of attempts until success.
 var untilBounds = []float64{1, 2, 3, 4, 5, 6, 7, 8}
 
-func (o *operation) collectUntil(s *scrape, d *dto.LabelPair) {
+func (o *operation) collectUntil(s *scrape, d *dto.LabelPair, plain *histogram) {
 	var alone [untilCells]uint64
-	atOnce := o.took[success][0].p.Load().count()
+	atOnce := plain.count() + o.took[success][0].p.Load().count()
 	count := atOnce
 	for i := range alone {
 		alone[i] = o.until[i].Load()

@@ -46,7 +46,7 @@ func (m *Metrics) sent(e *gabion.Event) {
 	if code == "" {
 		code = e.Class.String()
 	}
-	m.operation(e).code(m, code).Add(1)
+	m.operation(e.Dependency, e.Operation).code(m, code).Add(1)
 }
 
 func kindOf(e *gabion.Event) int {
@@ -60,7 +60,7 @@ func kindOf(e *gabion.Event) int {
 }
 
 func (m *Metrics) settled(ctx context.Context, e *gabion.Event) {
-	o := m.operation(e)
+	o := m.operation(e.Dependency, e.Operation)
 	if e.Left != policy.NoDeadline {
 		o.of.left.observe(e.Left)
 	}
@@ -89,7 +89,7 @@ func (m *Metrics) time(ctx context.Context, l *lazy, took time.Duration) {
 }
 
 func (m *Metrics) returned(ctx context.Context, e *gabion.Event) {
-	o := m.operation(e)
+	o := m.operation(e.Dependency, e.Operation)
 	verdict, retried := failure, 0
 	tries := int(e.Attempt) - int(e.Hedges)
 	if tries > 1 {

@@ -4,7 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/policy"
 	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -91,6 +90,7 @@ type operation struct {
 
 	// Successes are counted by their histograms alone: one counter less for what happens
 	// most.
+	plain    piles                         // plain successes: of what follows each is one of took, and one of done
 	took     [numVerdicts][2]lazy          // whole calls, by verdict, and by whether a retry was sent
 	calls    reasons                       // those that did not succeed
 	done     [numKinds]lazy                // attempts that succeeded
@@ -137,15 +137,15 @@ var yesNo = [2]string{"no", "yes"}
 // hotSize is how many operations are found without looking into two maps.
 const hotSize = 256
 
-// operation finds what counts for an event.
-func (m *Metrics) operation(e *gabion.Event) *operation {
-	slot := &m.hot[hotSlot(e.Dependency, e.Operation)]
+// operation finds what counts for the names of an event.
+func (m *Metrics) operation(dependency, name string) *operation {
+	slot := &m.hot[hotSlot(dependency, name)]
 	o := slot.Load()
-	if o != nil && o.raw == e.Dependency && o.name == e.Operation {
+	if o != nil && o.raw == dependency && o.name == name {
 		return o
 	}
-	found := m.dependency(e.Dependency).operation(m, e.Operation)
-	if o == nil && found.name == e.Operation && found.of.name == e.Dependency {
+	found := m.dependency(dependency).operation(m, name)
+	if o == nil && found.name == name && found.of.name == dependency {
 		slot.CompareAndSwap(nil, found)
 	}
 	return found
@@ -200,7 +200,7 @@ func (m *Metrics) newDependency(name string) *dependency {
 }
 
 func (d *dependency) newOperation(name string) *operation {
-	return &operation{of: d, name: name, raw: d.name, label: pair("operation", name), created: timestamppb.New(time.Now())}
+	return &operation{plain: make(piles, numPiles), of: d, name: name, raw: d.name, label: pair("operation", name), created: timestamppb.New(time.Now())}
 }
 
 // operation finds what counts for an operation's name.

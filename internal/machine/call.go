@@ -315,7 +315,7 @@ func (c *Call) finish(now clock.Instant, why policy.Reason) {
 		c.undo(now)
 		c.endWhole(now)
 	}
-	if c.log != nil {
+	if c.log != nil && !c.log.plain {
 		v, class := c.End(), policy.ClassUndecided
 		if why != policy.None {
 			class = c.log.class

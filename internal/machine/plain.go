@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"time"
+
 	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/policy"
@@ -79,4 +81,10 @@ func (c *Call) SucceedPlain(now clock.Instant, t *Ticket, o *policy.Outcome) (do
 		c.state.bulkhead().Release(t.held.slot)
 	}
 	return true
+}
+
+// Plain returns what is to be said of a plain success besides its time: how much the attempt had left
+// until the call's deadline, and whether it was slow.
+func Plain(now clock.Instant, c *Call, t *Ticket) (left time.Duration, slow bool) {
+	return c.left(t.Sent), c.slow(now, t)
 }

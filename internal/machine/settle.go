@@ -121,7 +121,7 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 		c.sent.open |= bit
 	}
 	if c.log != nil {
-		c.logSettled(now, t, o, policy.None, false)
+		c.log.success(now, c, t, o)
 	}
 	c.finish(now, policy.None)
 	if first || timed(earned) || t.Hedge {
