@@ -70,6 +70,14 @@ func TestOpenQuestionsAreFindings(t *testing.T) {
 	}
 }
 
+func TestWhatARuleFoundIsNotAskedAsWell(t *testing.T) {
+	dir := folder(t, map[string]string{"greedy.yaml": "version: 1\ndependencies:\n  stock: {retry: {attempts: 3, budget: off}}\n"})
+	_, out, _ := ask(t, dir, "", "--questions greedy.yaml")
+	if !strings.Contains(out, "warning G020") || strings.Contains(out, "C06") || !strings.Contains(out, "C01") {
+		t.Error(out)
+	}
+}
+
 func TestOpenQuestionsInOtherFormats(t *testing.T) {
 	dir := folder(t, map[string]string{"small.yaml": "version: 1\ndependencies:\n  stock: {}\n"})
 	_, out, _ := ask(t, dir, "", "--questions --format json small.yaml")
