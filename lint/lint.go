@@ -75,9 +75,15 @@ type Rule struct {
 	graph  func(*look)                // of who calls whom; nil for a rule that is not about that
 }
 
-// Page is where the rule is explained: why, what is bad, what is good, who got burnt.
+const docs = "https://github.com/gabion-go/gabion/blob/main/docs/"
+
+// Page is where the rule is explained: why, what is bad, what is good, who got burnt. Questions that
+// no rule can answer, which are C01 and on, have one page together.
 func (r Rule) Page() string {
-	return "https://github.com/gabion-go/gabion/blob/main/docs/lint/" + r.ID + ".md"
+	if strings.HasPrefix(r.ID, "C") {
+		return docs + "linting.md#what-no-rule-can-answer"
+	}
+	return docs + "lint/" + r.ID + ".md"
 }
 
 // Finding is a rule that found something.

@@ -54,10 +54,14 @@ has changed, or when it is too old. It then counts as open.
 
 Exit codes: 0 everything is answered with yes or not-applicable, 1 something is
 open, stale or answered with no, or a file has mistakes, 2 called wrongly, 3 a
-file can't be read or written.
+file can't be read or written. gabion lint --questions shows what is open beside
+what the rules find.
 `
 
 var formats = []string{"text", "json", "markdown"}
+
+// usualMaxAge is how many days an answer holds.
+const usualMaxAge = 365
 
 // request is what the command line asks for.
 type request struct {
@@ -88,7 +92,7 @@ func (r *request) command() *cobra.Command {
 		flags.StringVar(to, name, "", "")
 	}
 	flags.BoolVar(&r.open, "open", false, "")
-	flags.IntVar(&r.maxAge, "max-age", 365, "")
+	flags.IntVar(&r.maxAge, "max-age", usualMaxAge, "")
 	return c
 }
 

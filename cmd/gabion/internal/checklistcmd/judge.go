@@ -33,6 +33,8 @@ type item struct {
 	By         string `json:"by,omitempty"`
 	At         day    `json:"at,omitempty"`
 	Note       string `json:"note,omitempty"` // of who answered, or why it is open
+
+	found bool // a rule says no
 }
 
 // settled reports whether nothing is left to do.
@@ -137,6 +139,7 @@ func (j *judge) items() (all []item) {
 func (j *judge) item(q question, dependency string) item {
 	i := item{ID: q.id, Dependency: dependency, Question: q.text, Check: q.check, State: isOpen}
 	if i.State, i.By, i.Note = j.rules(q, dependency); i.State != isOpen {
+		i.found = i.State == "no"
 		return i
 	}
 	e, ok := j.answers.of(q.id, dependency)

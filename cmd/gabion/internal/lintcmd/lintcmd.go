@@ -29,7 +29,7 @@ const (
 )
 
 const usage = `usage: gabion lint [--format FORMAT] [--severity LEAST] [--rules IDS]
-                   [--verbose] [--fix] [--diff] FILE...
+                   [--verbose] [--fix] [--diff] [--questions] FILE...
        gabion lint --measured SOURCE [--dependency NAME] [FLAGS] [FILE...]
        gabion lint --list | --explain ID
 
@@ -48,6 +48,9 @@ input; several files are looked at together.
   --fix              change the files where that is safe: the finding goes away,
                      none as bad comes, and the policy only becomes more careful
   --diff             show what --fix would change, and write nothing
+  --questions        ask what no rule can answer, too: each question that is open in
+                     the answers beside a file is a warning. gabion checklist
+                     writes answers, and shows those that there are
   --measured SOURCE  compare the files with what was measured as well, and show
                      what --fix would change. SOURCE is a recording, the address
                      of metrics or a file of what it answered, or the address of
@@ -72,7 +75,7 @@ file can't be read, or any other failure.
 // request is what the command line asks for.
 type request struct {
 	format, severity, rules, explain string
-	verbose, list, mend, diff        bool
+	verbose, list, mend, diff, asks  bool
 	from, only                       string // of --measured
 	doctor                           bool   // says only what was measured
 
@@ -104,6 +107,7 @@ func (r *request) command() *cobra.Command {
 	flags.BoolVar(&r.mend, "fix", false, "")
 	flags.BoolVar(&r.diff, "diff", false, "")
 	flags.BoolVar(&r.list, "list", false, "")
+	flags.BoolVar(&r.asks, "questions", false, "")
 	flags.StringVar(&r.from, "measured", "", "")
 	flags.StringVar(&r.only, "dependency", "", "")
 	return c
@@ -150,6 +154,9 @@ func (r *request) do(ctx context.Context, words []string) (code int, err error) 
 	}
 	if r.mend && !r.diff && has(words, "-") {
 		return 0, wrong{errors.New("standard input can't be written to: --diff shows what --fix would change")}
+	}
+	if r.asks && (has(words, "-") || len(words) == 0) {
+		return 0, wrong{errors.New("--questions needs the names of files: the answers are beside them")}
 	}
 	in, failed, err := r.inputs(ctx, words)
 	if err != nil {
@@ -246,18 +253,23 @@ func (r *request) settle() error {
 
 // mended looks at files, after it changed them if that is asked for.
 func (r *request) mended(in []input) (outcome, error) {
-	if !r.mend && !r.diff {
+	switch {
+	case r.diff:
+		f := r.fix(in)
+		if err := r.print(f.diff()); err != nil {
+			return outcome{}, err
+		}
+		fmt.Fprint(r.stderr, f.told("not written"))
+	case r.mend:
+		f := r.fix(in)
+		if err := f.write(); err != nil {
+			return outcome{}, err
+		}
+		fmt.Fprint(r.stderr, f.told("written"))
+		in = f.in
+	}
+	if !r.asks {
 		return r.look(in), nil
 	}
-	f := r.fix(in)
-	if r.diff {
-		err := r.print(f.diff())
-		fmt.Fprint(r.stderr, f.told("not written"))
-		return r.look(in), err
-	}
-	if err := f.write(); err != nil {
-		return outcome{}, err
-	}
-	fmt.Fprint(r.stderr, f.told("written"))
-	return r.look(f.in), nil
+	return r.ask(in)
 }

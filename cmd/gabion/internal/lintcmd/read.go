@@ -1,6 +1,7 @@
 package lintcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"time"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/checklistcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/measured"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/lab"
@@ -149,6 +152,29 @@ func (r *request) look(in []input) outcome {
 	out.Findings = keep(out.Findings, func(f lint.Finding) bool { return f.Severity >= r.least })
 	out.Ignored = keep(out.Ignored, func(i lint.Ignored) bool { return i.Severity >= r.least })
 	return out
+}
+
+// ask looks at files, and adds what no rule can answer and nobody has answered.
+func (r *request) ask(in []input) (outcome, error) {
+	all := *r
+	all.ids, all.least = nil, lint.Note // questions are answered by rules that are not shown
+	seen, out := all.look(in), r.look(in)
+	for _, one := range in {
+		if scenarioKeys.Match(one.text) {
+			continue // its policies are for the lab
+		}
+		f, _ := config.Read(one.name, one.text)
+		questions, broken, err := checklistcmd.Findings(one.path, f, seen.Report, time.Now())
+		if err != nil {
+			return out, err
+		}
+		out.Findings = append(out.Findings, lint.Run(nil, lint.Options{Broken: []config.Findings{broken}}).Findings...)
+		out.Findings = append(out.Findings, keep(questions, func(f lint.Finding) bool { return f.Severity >= r.least })...)
+	}
+	slices.SortStableFunc(out.Findings, func(a, b lint.Finding) int {
+		return cmp.Or(cmp.Compare(slices.Index(out.files, a.File), slices.Index(out.files, b.File)), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
+	})
+	return out, nil
 }
 
 // compare runs the rules over what was measured, too.
