@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/gabion-go/gabion/internal/report"
 	"github.com/gabion-go/gabion/messages/message"
 )
 
@@ -35,11 +36,11 @@ func BenchmarkConsume(b *testing.B) {
 			var ratios []float64
 			var bare, ours, bareCPU, oursCPU time.Duration
 			for i := 0; b.Loop(); i++ {
-				at := cpuTime()
+				at := report.CPUTime()
 				first := r.bareTime(n, single, 2*i)
-				between := cpuTime()
+				between := report.CPUTime()
 				second := r.oursTime(n, 2*i+1)
-				bareCPU, oursCPU = bareCPU+between-at, oursCPU+cpuTime()-between
+				bareCPU, oursCPU = bareCPU+between-at, oursCPU+report.CPUTime()-between
 				ratios = append(ratios, float64(first)/float64(second))
 				bare, ours = bare+first, ours+second
 			}

@@ -111,7 +111,7 @@ func TestNothingIsWrittenThatIsNotResolved(t *testing.T) {
 // takes four minutes of a processor.
 func TestTheDemonstrationsEndWithAWin(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: tune takes 100 s of a processor")
+		t.Skip("tune takes 100 s of a processor: make test-all plays it")
 	}
 	scenarios := []string{"brown-out"}
 	if os.Getenv("GABION_SOAK") == "1" {
