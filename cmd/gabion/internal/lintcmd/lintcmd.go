@@ -48,9 +48,9 @@ input; several files are looked at together.
   --fix              change the files where that is safe: the finding goes away,
                      none as bad comes, and the policy only becomes more careful
   --diff             show what --fix would change, and write nothing
-  --questions        ask what no rule can answer, too: each question that is open in
-                     the answers beside a file is a warning. gabion checklist
-                     writes answers, and shows those that there are
+  --questions        ask what no rule can answer, too: each question that is
+                     open in the answers beside a file is a warning. gabion
+                     checklist writes answers, and shows those that there are
   --measured SOURCE  compare the files with what was measured as well, and show
                      what --fix would change. SOURCE is a recording, the address
                      of metrics or a file of what it answered, or the address of
