@@ -49,8 +49,10 @@ func loadOutage(name string) (*flaky.Plan, int, error) {
 		if found := (flaky.Findings)(nil); errors.As(err, &found) {
 			return nil, exitFindings, err
 		}
-		return nil, exitFailure, fmt.Errorf("%w; %s", err, suggest.For(name, []string{defaultPlan, freeFailures},
-			fmt.Sprintf("the demo's own plans are %s and %s, gabion lab list has the scenarios", defaultPlan, freeFailures)))
+		if near := suggest.Nearest(name, []string{defaultPlan, freeFailures}); near != "" {
+			return nil, exitFailure, fmt.Errorf("there is no plan %q: did you mean %s?", name, near)
+		}
+		return nil, exitFailure, fmt.Errorf("%w; the demo's own plans are %s and %s, gabion lab list has the scenarios", err, defaultPlan, freeFailures)
 	}
 	if _, err := planOf(p); err != nil {
 		return nil, exitFindings, err

@@ -63,7 +63,8 @@ func TestPlansThatTheDemoCantPlay(t *testing.T) {
 func TestAWrongNameOfAPlanIsAnsweredWithTheRightOnes(t *testing.T) {
 	for name, want := range map[string]string{
 		"nothing":      "the demo's own plans are outage and free-failures",
-		"free-failure": "did you mean free-failures?",
+		"free-failure": `there is no plan "free-failure": did you mean free-failures?`,
+		"outag":        `there is no plan "outag": did you mean outage?`,
 	} {
 		if _, code, err := loadOutage(name); code != exitFailure || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %d, %v", name, code, err)
