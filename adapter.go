@@ -42,7 +42,7 @@ func (a adapted) Resent(ctx context.Context, n int) {
 }
 
 // Inside implements adapter.Dependency.
-func (a adapted) Inside(ctx context.Context) bool { return a.d.around(attemptOf(ctx)) != nil }
+func (a adapted) Inside(ctx context.Context) bool { return attemptOf(ctx).around(a.d) != nil }
 
 // Means implements adapter.Dependency.
 func (a adapted) Means(err error) (o policy.Outcome) {

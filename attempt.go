@@ -76,7 +76,7 @@ func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, er
 	if !ok {
 		g = new(beginning)
 	}
-	g.ctx, g.d, g.part, g.keep = ctx, d, d.partOf(attemptOf(ctx)), true
+	g.ctx, g.d, g.part, g.keep = ctx, d, partOf(d, attemptOf(ctx)), true
 	if err := prepare[struct{}](&g.runner, opts); err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, er
 		return nil, err
 	}
 	a := &g.attempt
-	a.holder, a.ctx, a.at, a.watch = g, g.seen, g.at, d.timed(g.step.Ticket.Sent, g.at)
+	a.holder, a.ctx, a.at, a.watch = g, g.seen, g.at, g.at.timed(g.step.Ticket.Sent)
 	a.partial = g.part != nil
 	a.users.Store(1)
 	return a, nil
@@ -113,7 +113,7 @@ func (a *Attempt) spare() {
 		return
 	}
 	d := g.d
-	d.putLog(g.log)
+	d.logs.giveBack(g.log)
 	*g = beginning{}
 	d.begun.Put(g)
 }

@@ -39,9 +39,9 @@ type Dependency struct {
 
 	spares  sync.Pool // of *racing[T] or *opening[T], of any T
 	begun   sync.Pool // of *beginning
-	logs    sync.Pool // of *machine.Log
 	watches sync.Pool // of *watch
-	timers  sync.Pool // of *time.Timer; per dependency, since a timer belongs to its synctest bubble
+	logs    logs
+	timers  timers // per dependency, since a timer belongs to its synctest bubble
 
 	bare atomic.Pointer[bare] // for calls that are part of an attempt; nil before the first
 
@@ -135,17 +135,39 @@ func (d *Dependency) date(t clock.Instant) time.Time { return d.epoch.Add(time.D
 // instant is the instant of a wall-clock or monotonic time.
 func (d *Dependency) instant(t time.Time) clock.Instant { return clock.Instant(t.Sub(d.epoch)) }
 
-// timer returns a timer from the pool, which fires after wait.
-func (d *Dependency) timer(wait time.Duration) *time.Timer {
-	if t, ok := d.timers.Get().(*time.Timer); ok {
+// logs is a pool of the logs of calls.
+type logs struct{ sync.Pool }
+
+// take returns an empty log for a call.
+func (p *logs) take() *machine.Log {
+	if l, ok := p.Get().(*machine.Log); ok {
+		return l
+	}
+	return new(machine.Log)
+}
+
+// giveBack puts the log of a call that has ended back, if it has one.
+func (p *logs) giveBack(l *machine.Log) {
+	if l != nil {
+		l.Drain()
+		p.Put(l)
+	}
+}
+
+// timers is a pool of timers that do not run.
+type timers struct{ sync.Pool }
+
+// start returns a timer that fires after wait.
+func (p *timers) start(wait time.Duration) *time.Timer {
+	if t, ok := p.Get().(*time.Timer); ok {
 		t.Reset(wait)
 		return t
 	}
 	return time.NewTimer(wait)
 }
 
-// park puts a timer back. Since Go 1.23 a stopped timer's channel holds nothing.
-func (d *Dependency) park(t *time.Timer) {
+// stop puts a timer back. Since Go 1.23 a stopped timer's channel holds nothing.
+func (p *timers) stop(t *time.Timer) {
 	t.Stop()
-	d.timers.Put(t)
+	p.Put(t)
 }

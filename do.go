@@ -39,7 +39,7 @@ func call[T any](ctx context.Context, d *Dependency, opts []CallOption, work fun
 	if work == nil || mistaken(ctx, d) || ctx.Err() != nil {
 		return v, false, inadmissible(ctx, d, work == nil)
 	}
-	of := d.partOf(attemptOf(ctx))
+	of := partOf(d, attemptOf(ctx))
 	if of == nil && d.hedges() {
 		v, had, _, err = race(ctx, d, opts, work, false)
 		return v, had, err
@@ -64,7 +64,7 @@ func (d *Dependency) Run(ctx context.Context, work func(context.Context) error, 
 		return inadmissible(ctx, d, work == nil)
 	}
 	var s sending[struct{}]
-	s.ctx, s.d, s.part = ctx, d, d.partOf(attemptOf(ctx))
+	s.ctx, s.d, s.part = ctx, d, partOf(d, attemptOf(ctx))
 	if err := prepare[struct{}](&s.runner, opts); err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func Open[T any](ctx context.Context, d *Dependency, work func(context.Context) 
 	if work == nil || mistaken(ctx, d) || ctx.Err() != nil {
 		return zero, nil, inadmissible(ctx, d, work == nil)
 	}
-	of := d.partOf(attemptOf(ctx))
+	of := partOf(d, attemptOf(ctx))
 	if of == nil && d.hedges() {
 		v, _, a, err := race(ctx, d, opts, work, true)
 		return v, a, err

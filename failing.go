@@ -63,12 +63,12 @@ func (r *runner) ended(why Reason) bool {
 	if why != policy.CallTimeout || r.o.Deadline == 0 || r.call.Deadline() != r.o.Deadline {
 		return false
 	}
-	timer := r.d.timer(patience)
+	timer := r.d.timers.start(patience)
 	select {
 	case <-timer.C:
 	case <-r.ctx.Done():
 	}
-	r.d.park(timer)
+	r.d.timers.stop(timer)
 	return r.ctx.Err() != nil
 }
 

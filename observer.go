@@ -225,22 +225,6 @@ func (d *Dependency) setAudience(change func([]*subscription) []*subscription) {
 // observed reports whether anybody observes.
 func (d *Dependency) observed() bool { return d.audience.Load() != nil }
 
-// log returns an empty log for a call.
-func (d *Dependency) log() *machine.Log {
-	if l, ok := d.logs.Get().(*machine.Log); ok {
-		return l
-	}
-	return new(machine.Log)
-}
-
-// putLog takes back the log of a call that has ended.
-func (d *Dependency) putLog(l *machine.Log) {
-	if l != nil {
-		l.Drain()
-		d.logs.Put(l)
-	}
-}
-
 // publish tells each observer. If one panics, the others still get the event.
 // The event is handed down by pointer, since it is large, and up to here it is not kept.
 func (d *Dependency) publish(ctx context.Context, e *Event) { d.publishBut(ctx, e, 0) }
@@ -254,12 +238,12 @@ func (d *Dependency) publishBut(ctx context.Context, e *Event, muted uint64) {
 	e.Dependency = d.name
 	for _, s := range a.all {
 		if muted&s.bit == 0 {
-			d.tell(ctx, s.subscription, e)
+			s.tell(ctx, d, e)
 		}
 	}
 }
 
-func (d *Dependency) tell(ctx context.Context, s *subscription, e *Event) {
+func (s *subscription) tell(ctx context.Context, d *Dependency, e *Event) {
 	if s.ended.Load() || !s.wants(e) {
 		return
 	}
@@ -269,24 +253,24 @@ func (d *Dependency) tell(ctx context.Context, s *subscription, e *Event) {
 
 // traceCall lets every Tracer put what it needs into the context of a call. Muted are those
 // of the audience that do not follow the call, by their places.
-func (d *Dependency) traceCall(ctx context.Context, a *audience, e *Event) (made context.Context, muted uint64) {
+func (a *audience) traceCall(ctx context.Context, d *Dependency, e *Event) (made context.Context, muted uint64) {
 	e.Dependency = d.name
 	for _, s := range a.all {
 		if s.tracer == nil || s.ended.Load() {
 			continue
 		}
 		var follow bool
-		if ctx, follow = d.traceCallBy(ctx, e, s.tracer); !follow {
+		if ctx, follow = s.traceCall(ctx, d, e); !follow {
 			muted |= s.bit
 		}
 	}
 	return ctx, muted
 }
 
-func (d *Dependency) traceCallBy(ctx context.Context, e *Event, t Tracer) (made context.Context, follow bool) {
+func (s *subscription) traceCall(ctx context.Context, d *Dependency, e *Event) (made context.Context, follow bool) {
 	made, follow = ctx, true
 	defer d.survive(ctx)
-	got, follows := t.TraceCall(ctx, *e)
+	got, follows := s.tracer.TraceCall(ctx, *e)
 	if got != nil {
 		made = got
 	}
@@ -295,20 +279,20 @@ func (d *Dependency) traceCallBy(ctx context.Context, e *Event, t Tracer) (made 
 
 // traceAttempt lets every Tracer that follows the call put what it needs into the context of
 // an attempt.
-func (d *Dependency) traceAttempt(ctx context.Context, a *audience, e *Event, muted uint64) context.Context {
+func (a *audience) traceAttempt(ctx context.Context, d *Dependency, e *Event, muted uint64) context.Context {
 	e.Dependency = d.name
 	for _, s := range a.all {
 		if s.tracer != nil && muted&s.bit == 0 && !s.ended.Load() {
-			ctx = d.traceAttemptBy(ctx, e, s.tracer)
+			ctx = s.traceAttempt(ctx, d, e)
 		}
 	}
 	return ctx
 }
 
-func (d *Dependency) traceAttemptBy(ctx context.Context, e *Event, t Tracer) (made context.Context) {
+func (s *subscription) traceAttempt(ctx context.Context, d *Dependency, e *Event) (made context.Context) {
 	made = ctx
 	defer d.survive(ctx)
-	if got := t.TraceAttempt(ctx, *e); got != nil {
+	if got := s.tracer.TraceAttempt(ctx, *e); got != nil {
 		made = got
 	}
 	return made
@@ -322,7 +306,7 @@ func (d *Dependency) turnAway(ctx context.Context, o *callOptions, err error) er
 		return err
 	}
 	now, id, why, left := d.now(), callNumbers.Add(1), ReasonOf(err), d.wouldHave(ctx, o)
-	ctx, muted := d.traceCall(ctx, a, &Event{At: now, Operation: o.operation, Call: id})
+	ctx, muted := a.traceCall(ctx, d, &Event{At: now, Operation: o.operation, Call: id})
 	d.publishBut(ctx, &Event{
 		Kind: policy.KindAttemptRefused, At: now, Until: now, Reason: why, Attempt: 1, Operation: o.operation, Call: id, Left: left,
 	}, muted)

@@ -16,10 +16,10 @@ type part struct {
 	means *policy.Outcome // what it came to, once that is known
 }
 
-// around returns the attempt of d that a call is part of whose context belongs to the attempt at, or
-// nil. It is one that is still out, or whose result is still open, also if an attempt of another
+// around returns the attempt of d that a call is part of whose context belongs to the attempt at,
+// which may be nil, or nil. It is one that is still out, or whose result is still open, also if an attempt of another
 // dependency lies between.
-func (d *Dependency) around(at *attemptContext) *attemptContext {
+func (at *attemptContext) around(d *Dependency) *attemptContext {
 	for at != nil && (at.d != d || at.is(ended|struck)) {
 		at = attemptOf(at.Context)
 	}
@@ -27,11 +27,11 @@ func (d *Dependency) around(at *attemptContext) *attemptContext {
 }
 
 // partOf is what such a call is part of, or nil.
-func (d *Dependency) partOf(at *attemptContext) *part {
+func partOf(d *Dependency, at *attemptContext) *part {
 	if at == nil { // nearly always
 		return nil
 	}
-	if at = d.around(at); at == nil {
+	if at = at.around(d); at == nil {
 		return nil
 	}
 	return &part{of: at}

@@ -97,7 +97,7 @@ func (r *runner) observe(a *audience) {
 	}
 	r.number()
 	if a.traced {
-		r.told, r.muted = r.d.traceCall(r.ctx, a, &Event{
+		r.told, r.muted = a.traceCall(r.ctx, r.d, &Event{
 			At: r.began, Operation: r.o.operation, Partition: machine.BoundedName(r.o.Partition), Call: r.id,
 		})
 	}
@@ -110,7 +110,7 @@ func (r *runner) begin() clock.Instant {
 	p.Shard = shardOf(r, now)
 	p.Keyed = r.o.key != ""
 	if r.id != 0 {
-		r.log = d.log()
+		r.log = d.logs.take()
 		r.log.Skip(r.skip)
 		p.Log = r.log
 	}
@@ -280,7 +280,7 @@ func (r *runner) trace(t *machine.Ticket) (made context.Context, traced bool) {
 	if end := r.call.Deadline(); end != clock.Never {
 		left = end.Sub(t.Sent)
 	}
-	return r.d.traceAttempt(r.told, a, &Event{
+	return a.traceAttempt(r.told, r.d, &Event{
 		Kind: policy.KindAttemptSent, At: t.Sent, Until: t.Deadline, Attempt: t.Attempt, Hedge: t.Hedge, Left: left,
 		Operation: r.o.operation, Partition: r.o.Partition, Call: r.number(),
 	}, r.muted), true
@@ -317,13 +317,13 @@ func (r *runner) sleep(until clock.Instant) {
 		}
 		done = nil // its deadline passed: work that is out gets a moment to return
 	}
-	timer := r.d.timer(wait)
+	timer := r.d.timers.start(wait)
 	select {
 	case <-timer.C:
 	case <-r.waker:
 	case <-done:
 	}
-	r.d.park(timer)
+	r.d.timers.stop(timer)
 }
 
 // pause sleeps, and returns the time after that. A call that had no waker until now is

@@ -105,7 +105,7 @@ func (s *sending[T]) answer() (T, error) {
 	err := s.failure(s.err)
 	if !s.outlives(&s.runner) {
 		s.finish()
-		s.d.putLog(s.log)
+		s.d.logs.giveBack(s.log)
 	}
 	s.answered = true
 	return s.value, err
@@ -120,7 +120,7 @@ func (s *sending[T]) leave() {
 
 func (s *sending[T]) left() {
 	s.listen()
-	defer s.d.putLog(s.log)
+	defer s.d.logs.giveBack(s.log)
 	defer s.finish()
 	giveBack(nil, &s.runner, &s.trial, nil)
 }

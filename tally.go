@@ -44,7 +44,7 @@ func (r *runner) listen() {
 
 func (r *runner) attachLog() {
 	r.tallied = false
-	r.log = r.d.log()
+	r.log = r.d.logs.take()
 	r.log.Skip(r.skip)
 	r.log.Tally()
 	r.log.Join(&r.call)

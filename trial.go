@@ -30,7 +30,7 @@ func (k *trial[T]) makeContext(parent context.Context, r *runner) {
 // run runs work, and reads what it returned.
 func (k *trial[T]) run(r *runner, work func(context.Context) (T, error)) (after clock.Instant) {
 	if r.keep {
-		k.watch = r.d.timed(k.step.Ticket.Sent, k.at)
+		k.watch = k.at.timed(k.step.Ticket.Sent)
 	}
 	k.value, k.err = work(k.seen)
 	after = r.d.now() // the time that a classifier takes is not the dependency's

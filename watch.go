@@ -30,10 +30,10 @@ type watch struct {
 }
 
 // timed keeps the time of an attempt from now on.
-func (d *Dependency) timed(now clock.Instant, at *attemptContext) *watch {
-	w, ok := d.watches.Get().(*watch)
+func (at *attemptContext) timed(now clock.Instant) *watch {
+	w, ok := at.d.watches.Get().(*watch)
 	if !ok {
-		w = &watch{d: d, rings: clock.Never}
+		w = &watch{d: at.d, rings: clock.Never}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -57,13 +57,6 @@ var large = map[string]excess{
 	"internal/machine.State":     {0, 60, "what the calls of a dependency share"},
 	"internal/learned.rule":      {0, 34, "one judgement a window, on one memory"},
 	"lab/internal/sim.sim":       {0, 124, "one method a kind of event, on one heap"},
-
-	// To be taken apart.
-	".Dependency":                    {0, 41, "19 of them are exported"},
-	"dashboard.tile":                 {0, 34, "observes events, and makes rows of them"},
-	"idempotency/sqlstore.Store":     {0, 35, "claims, and the work in a transaction"},
-	"lab/internal/tournament.Result": {0, 31, "plays, and prints in three ways"},
-	"messages/consumer.Consumer":     {0, 32, "handles messages, and redrives letters"},
 }
 
 // sizes counts the lines of files, and the fields and methods of types, in all modules. Tests and what is generated do not

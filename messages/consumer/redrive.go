@@ -49,12 +49,26 @@ type Redrive struct {
 // It returns the context's error. It does not return for a store that fails: it asks again.
 func (c *Consumer) Redrive(ctx context.Context, orders Orders, work func(context.Context) error, r Redrive) error {
 	r = r.resolved()
+	d := redriving{c, &r, orders, work}
+	return d.run(ctx)
+}
+
+// redriving is a Redrive that runs.
+type redriving struct {
+	*Consumer
+	r      *Redrive
+	orders Orders
+	work   func(context.Context) error
+}
+
+func (c *redriving) run(ctx context.Context) error {
+	r, orders := c.r, c.orders
 	var working sync.WaitGroup
 	defer working.Wait()
 	slots := make(chan struct{}, r.Workers)
 	ended := make(chan struct{}, 1) // gets one when a letter was settled
 	for {
-		free, again := c.free(r.Workers, len(slots))
+		free, again := c.free(len(slots))
 		if free > 0 {
 			var taken []deadletter.Lease
 			err := unpanicked(func() (err error) {
@@ -74,7 +88,7 @@ func (c *Consumer) Redrive(ctx context.Context, orders Orders, work func(context
 						default:
 						}
 					}()
-					c.redrive(ctx, orders, l, work, &r)
+					c.redrive(ctx, l)
 				})
 			}
 			switch {
@@ -101,12 +115,12 @@ func (r Redrive) resolved() Redrive {
 
 // free says how many letters are worth taking while that many are being worked on, and if zero, when to
 // ask again.
-func (c *Consumer) free(workers, working int) (letters int, again time.Duration) {
-	if working >= workers {
+func (c *redriving) free(working int) (letters int, again time.Duration) {
+	if working >= c.r.Workers {
 		return 0, whileBusy
 	}
 	room, again := c.Room(working)
-	return min(workers-working, room), min(again, longestPause)
+	return min(c.r.Workers-working, room), min(again, longestPause)
 }
 
 // unpanicked uses a store of letters. One that panics is one that fails.
@@ -135,28 +149,28 @@ func pause(ctx context.Context, d time.Duration, ended <-chan struct{}) error {
 }
 
 // redrive runs the work of one letter.
-func (c *Consumer) redrive(ctx context.Context, orders Orders, l deadletter.Lease, work func(context.Context) error, r *Redrive) {
-	v, again := deadletter.Verdict{State: deadletter.Waiting}, r.Idle
+func (c *redriving) redrive(ctx context.Context, l deadletter.Lease) {
+	v, again := deadletter.Verdict{State: deadletter.Waiting}, c.r.Idle
 	if no := c.unfit(&l.Letter); no != nil {
 		v = *no
 	} else if err := c.resolve(ctx, &l.Letter); err == nil {
-		v, again = c.rerun(ctx, orders, l, work, r.Lease)
+		v, again = c.rerun(ctx, l)
 	} else {
 		c.logger().LogAttrs(ctx, slog.LevelWarn, "what was found out of a dead letter can't be stored", slog.String("letter", string(l.ID)), slog.Any("error", err))
 	}
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.options.LetterTimeout)
 	defer cancel()
-	if err := unpanicked(func() error { return orders.Settle(ending, l, v) }); err != nil {
+	if err := unpanicked(func() error { return c.orders.Settle(ending, l, v) }); err != nil {
 		c.logger().LogAttrs(ctx, slog.LevelWarn, "the end of a redriven letter can't be stored", slog.String("letter", string(l.ID)), slog.Any("error", err))
 	}
 	if v.State == deadletter.Waiting && v.Failure == nil { // it may be taken at once, and would come to the same
-		_ = pause(ctx, min(again, r.Idle), nil)
+		_ = pause(ctx, min(again, c.r.Idle), nil)
 	}
 }
 
 // unfit returns the verdict on a letter that can't run: its payload was not kept, or it is so old
 // that the inbox may have forgotten that its work was done, by another delivery or by a redrive.
-func (c *Consumer) unfit(l *deadletter.Letter) *deadletter.Verdict {
+func (c *redriving) unfit(l *deadletter.Letter) *deadletter.Verdict {
 	last, keeps := l.Last, c.inbox.Retention()
 	if last.IsZero() {
 		last = l.Kept
@@ -176,15 +190,15 @@ func (c *Consumer) unfit(l *deadletter.Letter) *deadletter.Verdict {
 }
 
 // rerun handles the letter as the message that it was. Again is what a message would wait.
-func (c *Consumer) rerun(ctx context.Context, orders Orders, l deadletter.Lease, work func(context.Context) error, lease time.Duration) (v deadletter.Verdict, again time.Duration) {
+func (c *redriving) rerun(ctx context.Context, l deadletter.Lease) (v deadletter.Verdict, again time.Duration) {
 	m := Message{Source: l.Source, Position: l.Position, Order: l.Order, Again: true}
 	m.ID, m.Payload, m.Headers = l.Key, l.Payload, l.Headers
 	if at, err := m.Headers.Deadline(); err == nil && !at.IsZero() { // who orders it wants it all the same
 		m.Headers = m.Headers.WithDeadline(time.Time{})
 	}
-	m.Extend = func(ctx context.Context) error { return orders.Extend(ctx, l, lease) }
+	m.Extend = func(ctx context.Context) error { return c.orders.Extend(ctx, l, c.r.Lease) }
 	h := c.handling(&m)
-	h.caller, h.work, h.again, h.lease = ctx, work, true, lease
+	h.caller, h.work, h.again, h.lease = ctx, c.work, true, c.r.Lease
 	if l.Reason == deadletter.Unknown && l.Resolved == deadletter.ResolvedAsFailed {
 		h.before = l.Attempts
 	}
@@ -212,7 +226,7 @@ func (c *Consumer) rerun(ctx context.Context, orders Orders, l deadletter.Lease,
 
 // resolve stores an operator's finding about work whose outcome was unknown, so that the inbox lets it
 // run.
-func (c *Consumer) resolve(ctx context.Context, l *deadletter.Letter) error {
+func (c *redriving) resolve(ctx context.Context, l *deadletter.Letter) error {
 	if l.Reason != deadletter.Unknown || l.Resolved != deadletter.ResolvedAsFailed {
 		return nil
 	}

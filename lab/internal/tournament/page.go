@@ -17,7 +17,10 @@ var pageText string
 var page = template.Must(template.New("page").Parse(pageText))
 
 // HTML writes one page that needs nothing else: no script, no network.
-func (r *Result) HTML(w io.Writer) error { return page.Execute(w, r.pageOf()) }
+func (r *Result) HTML(w io.Writer) error { return page.Execute(w, pages{r}.whole()) }
+
+// pages makes the data of the page of a result.
+type pages struct{ *Result }
 
 // pageData is what the page shows, spelled.
 type pageData struct {
@@ -62,10 +65,10 @@ type pageLoss struct {
 	Breaks            bool
 }
 
-func (r *Result) pageOf() pageData {
+func (r pages) whole() pageData {
 	d := pageData{Title: r.Title, Entrants: len(r.Entrants), Worlds: len(r.Worlds), Calls: r.calls(), Seed: r.seed(), Sources: r.Entrants}
 	for i := range r.Groups {
-		d.Groups = append(d.Groups, r.pageGroup(&r.Groups[i]))
+		d.Groups = append(d.Groups, r.group(&r.Groups[i]))
 	}
 	for i := range r.Kinds {
 		d.Kinds = append(d.Kinds, r.Kinds[i].cells())
@@ -81,7 +84,7 @@ func (r *Result) pageOf() pageData {
 	return d
 }
 
-func (r *Result) pageGroup(g *Group) pageGroup {
+func (r pages) group(g *Group) pageGroup {
 	made := pageGroup{Name: g.Name, Worlds: g.Worlds, Replications: g.Replications, Chart: r.chart(g)}
 	for e := range g.Rows {
 		row := &g.Rows[e]
@@ -90,7 +93,7 @@ func (r *Result) pageGroup(g *Group) pageGroup {
 	}
 	for w := range r.Worlds {
 		if r.Worlds[w].Group == g.Name {
-			made.Each = append(made.Each, r.pageWorld(w))
+			made.Each = append(made.Each, r.world(w))
 		}
 	}
 	return made
@@ -128,7 +131,7 @@ func (row *Row) tip(k column) string {
 func classOf(v stat.Verdict) string { return [...]string{"", "better", "worse"}[v] }
 
 // pageWorld is one world: how many each entrant answers in time, at what load.
-func (r *Result) pageWorld(w int) pageWorld {
+func (r pages) world(w int) pageWorld {
 	made := pageWorld{Name: r.Worlds[w].File.Name, Title: r.Worlds[w].File.Title}
 	for e := range r.Entrants {
 		c := &r.cells[e][w]
@@ -158,7 +161,7 @@ type chartPoint struct {
 	Front, Judged        bool
 }
 
-func (r *Result) chart(g *Group) chart {
+func (r pages) chart(g *Group) chart {
 	c := chart{Width: 360, Height: 260, PlotX: 40, PlotY: 12, PlotW: 305, PlotH: 205}
 	c.Baseline, c.Text, c.MiddleX = c.PlotY+c.PlotH, c.PlotY+c.PlotH+16, c.PlotX+c.PlotW/2
 	x0, x1, y0, y1 := math.Inf(1), math.Inf(-1), math.Inf(1), math.Inf(-1)
