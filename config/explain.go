@@ -9,19 +9,6 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// Setting is one effective value of a dependency's policy.
-type Setting struct {
-	Path   string // "retry.attempts"
-	Value  string // as a file spells it; as the file says it, when it holds variables
-	Source string // "default", "preset payment", "gabion.yaml:12", …
-	Why    string // of a built-in default: why it is what it is; "" of any other value
-
-	plain string
-}
-
-// Reveal returns the value with variables expanded. It may be a secret.
-func (s Setting) Reveal() string { return s.plain }
-
 // origins is what Explain needs to know of one dependency.
 type origins struct {
 	key        yamlstrict.Place // of the dependency itself
@@ -45,21 +32,41 @@ var unwritten = map[string]string{
 // Explain returns every effective value of a dependency's policy, in the order of
 // the layers that a call goes through, and where each comes from. A section that
 // is off is one setting. It returns nil for a name that the file does not have.
-func (f *File) Explain(name string) []Setting {
+func (f *File) Explain(name string) []policy.Setting { return settings(f.explained(name), false) }
+
+// Reveal is Explain with variables expanded. The values may be secrets.
+func (f *File) Reveal(name string) []policy.Setting { return settings(f.explained(name), true) }
+
+// explained is a setting, and its value with variables expanded.
+type explained struct {
+	policy.Setting
+	plain string
+}
+
+func settings(all []explained, reveal bool) (s []policy.Setting) {
+	for _, x := range all {
+		if reveal {
+			x.Value = x.plain
+		}
+		s = append(s, x.Setting)
+	}
+	return s
+}
+
+func (f *File) explained(name string) (all []explained) {
 	p, ok := f.Policies[name]
 	if !ok {
 		return nil
 	}
 	sources := f.origins[name].sources()
-	var settings []Setting
 	leaves(reflect.ValueOf(p.Resolved()), "", false, func(path string, v reflect.Value) {
-		settings = append(settings, setting(path, v, sources[path]))
+		all = append(all, setting(path, v, sources[path]))
 	})
-	return settings
+	return all
 }
 
-func setting(path string, v reflect.Value, from source) Setting {
-	s := Setting{Path: path, plain: value(path, v), Source: from.String()}
+func setting(path string, v reflect.Value, from source) explained {
+	s := explained{policy.Setting{Path: path, Source: from.String()}, value(path, v)}
 	s.Value = s.plain
 	if from.place.Vars != nil {
 		s.Value = from.place.Text
@@ -161,7 +168,7 @@ func (f *File) YAML(reveal bool, names ...string) string {
 // write writes one dependency, opening sections as their first keys come.
 func (f *File) write(b *strings.Builder, name string, reveal bool) {
 	var open []string
-	for _, s := range f.Explain(name) {
+	for _, s := range f.explained(name) {
 		if _, none := unwritten[s.Path]; none && s.plain == unwritten[s.Path] {
 			continue // only leaving the key out says it
 		}
@@ -180,7 +187,7 @@ func (f *File) write(b *strings.Builder, name string, reveal bool) {
 
 func indent(depth int) string { return strings.Repeat("  ", depth+2) }
 
-func scalarText(s Setting, reveal bool) string {
+func scalarText(s explained, reveal bool) string {
 	if reveal || s.Value == s.plain {
 		return s.plain
 	}

@@ -109,7 +109,7 @@ func TestThePatternsSayWhy(t *testing.T) {
 }
 
 // tableOf writes the settings that are named, or that are in a section that is.
-func tableOf(t *testing.T, page string, all []Setting, names []string) string {
+func tableOf(t *testing.T, page string, all []policy.Setting, names []string) string {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString("| setting | default | why |\n|---|---|---|\n")

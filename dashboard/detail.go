@@ -12,19 +12,19 @@ import (
 
 // A detail is all that a page shows of one dependency when it is opened.
 type detail struct {
-	Version    int         `json:"version"`
-	At         int64       `json:"at"`
-	Row        row         `json:"row"`
-	Rules      []Setting   `json:"rules,omitempty"`
-	Levels     []string    `json:"levels,omitempty"` // what its parts have counted, a sentence each
-	Errors     []lastErr   `json:"errors,omitempty"`
-	Refusals   []refused   `json:"refusals,omitempty"`
-	Partitions []partition `json:"partitions,omitempty"`
-	Hidden     int         `json:"partitions_hidden,omitempty"`
-	News       []news      `json:"news,omitempty"`
-	Calls      []told      `json:"calls,omitempty"`
-	Codes      []counted   `json:"decisions,omitempty"` // about keys and messages
-	Breakers   []string    `json:"breakers,omitempty"`  // partitions that an override may name; "" is calls without one
+	Version    int              `json:"version"`
+	At         int64            `json:"at"`
+	Row        row              `json:"row"`
+	Rules      []policy.Setting `json:"rules,omitempty"`
+	Levels     []string         `json:"levels,omitempty"` // what its parts have counted, a sentence each
+	Errors     []lastErr        `json:"errors,omitempty"`
+	Refusals   []refused        `json:"refusals,omitempty"`
+	Partitions []partition      `json:"partitions,omitempty"`
+	Hidden     int              `json:"partitions_hidden,omitempty"`
+	News       []news           `json:"news,omitempty"`
+	Calls      []told           `json:"calls,omitempty"`
+	Codes      []counted        `json:"decisions,omitempty"` // about keys and messages
+	Breakers   []string         `json:"breakers,omitempty"`  // partitions that an override may name; "" is calls without one
 }
 
 type refused struct {

@@ -48,17 +48,12 @@ func ExampleConfig_settings() {
 	}
 	page := dashboard.New(dashboard.Config{
 		Registry: registry,
-		Settings: func(name string) (all []dashboard.Setting) {
-			for _, s := range file.Explain(name) {
-				all = append(all, dashboard.Setting{Path: s.Path, Value: s.Value, Source: s.Source, Why: s.Why})
-			}
-			return all
-		},
+		Settings: file.Explain,
 	})
 	defer page.Close()
 	answer := httptest.NewRecorder()
 	page.ServeHTTP(answer, httptest.NewRequest("GET", "/api/v1/dependency?name=payments", nil))
-	var detail struct{ Rules []dashboard.Setting }
+	var detail struct{ Rules []policy.Setting }
 	json.Unmarshal(answer.Body.Bytes(), &detail)
 	for _, r := range detail.Rules {
 		if r.Path == "retry.attempts" {

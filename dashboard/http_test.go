@@ -336,9 +336,9 @@ func TestTableTellsTimeoutsApart(t *testing.T) {
 // What a program may ask for says what was counted, and the settings in force.
 func TestMeasuredIsWhatWasCounted(t *testing.T) {
 	r := newRegistry(t, "bank", "stock")
-	p := New(Config{Registry: r, Settings: func(name string) []Setting {
+	p := New(Config{Registry: r, Settings: func(name string) []policy.Setting {
 		if name == "bank" {
-			return []Setting{{Path: "retry.attempts", Value: "3", Source: "gabion.yaml:4"}}
+			return []policy.Setting{{Path: "retry.attempts", Value: "3", Source: "gabion.yaml:4"}}
 		}
 		return nil
 	}})

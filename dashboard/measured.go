@@ -31,7 +31,7 @@ type measured struct {
 	Budget     int64            `json:"budget"` // re-sends that are allowed right now; -1 without a budget
 	State      string           `json:"state"`  // of the breaker that is worst
 	RetriesOff bool             `json:"retries_off,omitempty"`
-	Settings   []Setting        `json:"settings"`
+	Settings   []policy.Setting `json:"settings"`
 }
 
 // quantiles are of successful attempts, in milliseconds.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // Config says what a [Page] shows. The zero Config shows only the events of [Page.Observe].
@@ -32,7 +33,7 @@ type Config struct {
 	// from; package config's File.Explain knows. Nil, or a nil answer, means that the page reads the
 	// dependency's policy, and tells defaults from the rest. It is called by requests, at the
 	// same time.
-	Settings func(dependency string) []Setting
+	Settings func(dependency string) []policy.Setting
 
 	// Letters shows a store of dead letters in a tab of its own, without payloads and
 	// the values of headers. With AllowOverrides, letters can be redriven, resolved and

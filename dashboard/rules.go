@@ -11,21 +11,13 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// A Setting is one rule in force, for [Config.Settings].
-type Setting struct {
-	Path   string `json:"path"`          // "retry.attempts"
-	Value  string `json:"value"`         // as a file spells it
-	Source string `json:"source"`        // where it comes from: "default", "gabion.yaml:12"
-	Why    string `json:"why,omitempty"` // of a default: why it is what it is
-}
-
 // settingsOf lists a resolved policy. A value that the policy would have anyway, given its other values
 // or given none, counts as a default: the policy does not say who wrote it.
-func settingsOf(p policy.Policy) []Setting {
-	var all []Setting
+func settingsOf(p policy.Policy) []policy.Setting {
+	var all []policy.Setting
 	zero := reflect.ValueOf(policy.Policy{}.Resolved())
 	rulesIn(reflect.ValueOf(&p).Elem(), "", func(path string, v reflect.Value) {
-		s := Setting{Path: path, Value: spelled(v), Source: "set in code or file"}
+		s := policy.Setting{Path: path, Value: spelled(v), Source: "set in code or file"}
 		was := reflect.ValueOf(v.Interface())
 		v.SetZero()
 		same := fieldAt(reflect.ValueOf(p.Resolved()), path).Interface()

@@ -155,7 +155,7 @@ func (s *subject) manyAttempts() {
 // brokerWaits reports whether the waits are those between the deliveries of a broker, which are
 // not within a call.
 func (s *subject) brokerWaits() bool {
-	return slices.ContainsFunc(s.file.Explain(s.name), func(x config.Setting) bool {
+	return slices.ContainsFunc(s.file.Explain(s.name), func(x policy.Setting) bool {
 		return x.Path == "retry.backoff.base" && x.Source == "preset message-queue"
 	})
 }

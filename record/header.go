@@ -77,16 +77,7 @@ type Origin struct {
 	Policy     string    `json:"policy,omitempty"` // PolicyHash of its policy; empty where it is not known
 
 	// Settings are the effective values of its policy, if the program said them.
-	Settings []Setting `json:"settings,omitempty"`
-}
-
-// Setting is one value of a policy, as config.File.Explain has it: its path, such as
-// "retry.attempts", its value as files spell it, and the line or "default" where it comes
-// from.
-type Setting struct {
-	Path   string `json:"path"`
-	Value  string `json:"value"`
-	Source string `json:"source"`
+	Settings []policy.Setting `json:"settings,omitempty"`
 }
 
 // headerLine is a header as it is written. Its kind comes first: a reader finds by it a

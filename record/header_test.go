@@ -351,8 +351,8 @@ func TestTheLinesAroundEventsKeepTheirKeys(t *testing.T) {
 	w := record.NewWriter(&file, record.Virtual(time.Unix(0, 0).UTC()), record.WithNote("n"), record.WithPolicyFile("f"),
 		record.WithProgram(record.Program{Name: "p", Version: "v", Revision: "r", Modified: true, Go: "g", PID: 1, Host: "h"}),
 		record.WithPolicies(func(string) (policy.Policy, bool) { return policy.Policy{}, true }),
-		record.WithSettings(func(of string) []record.Setting {
-			return []record.Setting{{Path: "retry.attempts", Value: "3", Source: of}}
+		record.WithSettings(func(of string) []policy.Setting {
+			return []policy.Setting{{Path: "retry.attempts", Value: "3", Source: of}}
 		}))
 	w.Observe(t.Context(), policy.Event{Kind: policy.KindReturned, Dependency: "a"})
 	lines := strings.Split(file.String(), "\n")

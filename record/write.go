@@ -32,7 +32,7 @@ type Option func(*options)
 type options struct {
 	header   Header
 	policies func(dependency string) (policy.Policy, bool)
-	settings func(dependency string) []Setting
+	settings func(dependency string) []policy.Setting
 	zero     time.Time
 }
 
@@ -47,7 +47,7 @@ func WithPolicies(of func(dependency string) (policy.Policy, bool)) Option {
 // WithSettings makes the recording say the settings of each dependency and where they come from, so
 // that a reader needs no file. The function is called when that of [WithPolicies] is. Nil from it means
 // that they are not known.
-func WithSettings(of func(dependency string) []Setting) Option {
+func WithSettings(of func(dependency string) []policy.Setting) Option {
 	return func(o *options) { o.settings = of }
 }
 
@@ -129,7 +129,10 @@ func (r *Writer) describe(e policy.Event) *Origin {
 		}
 	}
 	if r.options.settings != nil {
-		o.Settings = r.options.settings(e.Dependency)
+		for _, s := range r.options.settings(e.Dependency) {
+			s.Why = "" // of a default; it says nothing of the run
+			o.Settings = append(o.Settings, s)
+		}
 	}
 	return o
 }

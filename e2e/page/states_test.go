@@ -182,8 +182,8 @@ func TestOverrideByClick(t *testing.T) {
 func TestDetailIsRead(t *testing.T) {
 	t.Parallel()
 	p := newProgram(t, map[string]policy.Policy{"bank": {Retry: quick, Breaker: half}}, dashboard.Config{
-		Settings: func(name string) []dashboard.Setting {
-			return []dashboard.Setting{{Path: "retry.attempts", Value: "3", Source: name + ".yaml:12"}}
+		Settings: func(name string) []policy.Setting {
+			return []policy.Setting{{Path: "retry.attempts", Value: "3", Source: name + ".yaml:12"}}
 		},
 	})
 	p.load("bank", 5)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gabion-go/gabion/lab/internal/scenario"
 	"github.com/gabion-go/gabion/lab/internal/stat"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // The study that a person could make up: an outage of a quarter of the run, which
@@ -109,7 +110,7 @@ func calmSide() scenario.Side {
 			{Text: "stuck <= 1%", Measured: scenario.Estimate{Interval: stat.Share(0, 8)}, Unit: scenario.Share, Holds: scenario.Unsure},
 		},
 		Worst: []scenario.Cause{{Text: "refused while the breaker was open", Of: "db", Share: .152}, {Text: "answered 503", Of: "db", Share: .03}},
-		Policies: []scenario.Policy{{Name: "payments", Source: "gabion.yaml", Settings: []scenario.Setting{
+		Policies: []scenario.Policy{{Name: "payments", Source: "gabion.yaml", Settings: []policy.Setting{
 			{Path: "retry.attempts", Value: "3", Source: "default"}, {Path: "timeout.call", Value: "2s", Source: "line 4"},
 		}}},
 	}

@@ -180,14 +180,12 @@ func (w *recorder) policy(dependency string) (policy.Policy, bool) {
 	return r.Policy, true
 }
 
-func (w *recorder) settings(dependency string) (all []record.Setting) {
+func (w *recorder) settings(dependency string) []policy.Setting {
 	name := w.goes(dependency)
 	for i := range w.world.policies {
 		if p := &w.world.policies[i]; p.Name == name {
-			for _, s := range p.Settings {
-				all = append(all, record.Setting(s))
-			}
+			return p.Settings
 		}
 	}
-	return all
+	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gabion-go/gabion/lab/internal/sim"
 	"github.com/gabion-go/gabion/lab/internal/stat"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // StudyVersion is the version of a Study's JSON. A key that is added does not
@@ -79,17 +80,10 @@ type Side struct {
 
 // Policy is the effective policy of an edge's callee.
 type Policy struct {
-	Name     string    `json:"name"`             // of the dependency, as the scenario calls it
-	Called   string    `json:"called,omitempty"` // its name in the source, where that is another
-	Source   string    `json:"source"`           // the file that it stands in
-	Settings []Setting `json:"settings"`
-}
-
-// Setting is one effective value.
-type Setting struct {
-	Path   string `json:"path"`
-	Value  string `json:"value"`
-	Source string `json:"source"`
+	Name     string           `json:"name"`             // of the dependency, as the scenario calls it
+	Called   string           `json:"called,omitempty"` // its name in the source, where that is another
+	Source   string           `json:"source"`           // the file that it stands in
+	Settings []policy.Setting `json:"settings"`         // without why a default is what it is
 }
 
 // SettingDiff is a setting that differs between the sides.

@@ -225,14 +225,15 @@ func (l *lowering) rulesOf(name string) *machine.Rules {
 		l.err = fmt.Errorf("%s: policy %s: %w", l.file.Name, name, err)
 	}
 	l.rules[name] = r
-	used := Policy{Name: name, Source: l.file.Name, Settings: []Setting{}}
+	used := Policy{Name: name, Source: l.file.Name, Settings: []policy.Setting{}}
 	if from != nil {
 		used.Source = from.Name
 		if called != name {
 			used.Called = called
 		}
 		for _, s := range from.Explain(called) {
-			used.Settings = append(used.Settings, Setting{s.Path, s.Value, s.Source})
+			s.Why = ""
+			used.Settings = append(used.Settings, s)
 		}
 	}
 	if changed {
@@ -311,10 +312,11 @@ func (l *lowering) policy(name string) (p policy.Policy, from *config.File, call
 }
 
 // settingsOf spells a policy by the reader's own means.
-func settingsOf(p policy.Policy) (settings []Setting) {
+func settingsOf(p policy.Policy) (settings []policy.Setting) {
 	f := &config.File{Name: "built in", Policies: map[string]policy.Policy{"x": p}}
 	for _, s := range f.Explain("x") {
-		settings = append(settings, Setting{s.Path, s.Value, "built in"})
+		s.Source, s.Why = "built in", ""
+		settings = append(settings, s)
 	}
 	return settings
 }

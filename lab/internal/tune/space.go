@@ -67,7 +67,7 @@ func Space(f *config.File, dependency string, vary []string) (all []Dimension, n
 	if len(vary) > maxDimensions {
 		return nil, nil, &config.SetError{Path: vary[maxDimensions], Problem: fmt.Sprintf("%d keys are too many to search", len(vary)), Proposal: fmt.Sprintf("vary at most %d", maxDimensions)}
 	}
-	now := settings(f.Explain(dependency))
+	now := settings(f.Reveal(dependency))
 	p := f.Policies[dependency]
 	if len(vary) == 0 {
 		for _, u := range usual[:usualCount] {
@@ -103,10 +103,10 @@ func Space(f *config.File, dependency string, vary []string) (all []Dimension, n
 }
 
 // settings are what a dependency's policy says today.
-type settings []config.Setting
+type settings []policy.Setting
 
-func (s settings) find(path string) *config.Setting {
-	if i := slices.IndexFunc(s, func(x config.Setting) bool { return x.Path == path }); i >= 0 {
+func (s settings) find(path string) *policy.Setting {
+	if i := slices.IndexFunc(s, func(x policy.Setting) bool { return x.Path == path }); i >= 0 {
 		return &s[i]
 	}
 	return nil
@@ -138,7 +138,7 @@ func (s settings) dimension(p policy.Policy, path, values string) (d Dimension, 
 	d.Path, d.Source = path, "default"
 	home := ""
 	if at := s.find(path); at != nil {
-		home, d.Source = at.Reveal(), at.Source
+		home, d.Source = at.Value, at.Source
 	} else if off := s.switchedOff(path); off != nil {
 		return d, &config.SetError{Path: path, Problem: fmt.Sprintf("%s is off (%s)", off.Path, off.Source), Proposal: "switch it on in the file first"}
 	}
@@ -158,7 +158,7 @@ func (s settings) dimension(p policy.Policy, path, values string) (d Dimension, 
 
 // switchedOff returns the setting that switches off a section around a key. A section that is off
 // by default has none.
-func (s settings) switchedOff(path string) *config.Setting {
+func (s settings) switchedOff(path string) *policy.Setting {
 	for i := range path {
 		if path[i] != '.' {
 			continue

@@ -39,7 +39,7 @@ func Starts(f *config.File, dependency string, vary []string, dims []Dimension) 
 	add := func(name string, p policy.Policy) {
 		p, changes := difference(today, p)
 		for i := range changes {
-			changes[i].Source = settings(f.Explain(dependency)).source(changes[i].Path)
+			changes[i].Source = settings(f.Reveal(dependency)).source(changes[i].Path)
 		}
 		known := slices.ContainsFunc(all, func(s Start) bool { return same(s.Policy, p) })
 		if known || p.Validate() != nil {
@@ -102,7 +102,7 @@ func spaceOf(f *config.File, dependency string, vary []string, p policy.Policy) 
 			all = append(all, d...)
 		}
 	}
-	today := settings(f.Explain(dependency))
+	today := settings(f.Reveal(dependency))
 	for i := range all {
 		all[i].Source = today.source(all[i].Path)
 	}
@@ -118,19 +118,19 @@ func difference(from, to policy.Policy) (policy.Policy, []Change) {
 	made, have := from, before
 	for range 3 { // what follows from another value may change with it
 		for _, s := range want {
-			if at := have.find(s.Path); at != nil && at.Reveal() == s.Reveal() {
+			if at := have.find(s.Path); at != nil && at.Value == s.Value {
 				continue
 			}
-			next, err := config.Set(made, s.Path, s.Reveal())
+			next, err := config.Set(made, s.Path, s.Value)
 			if err != nil {
 				continue
 			}
 			made, have = next, settingsOf(next)
 			changes = slices.DeleteFunc(changes, func(c Change) bool { return c.Path == s.Path })
-			c := Change{Path: s.Path, From: "off", To: s.Reveal()}
+			c := Change{Path: s.Path, From: "off", To: s.Value}
 			if at := before.find(s.Path); at != nil {
-				c.From = at.Reveal()
-			} else if s.Reveal() == "off" {
+				c.From = at.Value
+			} else if s.Value == "off" {
 				c.From = "on"
 			}
 			changes = append(changes, c)
@@ -148,7 +148,7 @@ func difference(from, to policy.Policy) (policy.Policy, []Change) {
 }
 
 func settingsOf(p policy.Policy) settings {
-	return (&config.File{Policies: map[string]policy.Policy{"x": p}}).Explain("x")
+	return (&config.File{Policies: map[string]policy.Policy{"x": p}}).Reveal("x")
 }
 
 // changed makes changes, each of which was made before.

@@ -16,6 +16,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/suggest"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // The exit codes of every gabion command.
@@ -217,10 +218,11 @@ type line struct {
 }
 
 func linesOf(f *config.File, name string, reveal bool) (lines []line) {
-	for _, s := range f.Explain(name) {
-		if reveal {
-			s.Value = s.Reveal()
-		}
+	settings := f.Explain
+	if reveal {
+		settings = f.Reveal
+	}
+	for _, s := range settings(name) {
 		lines = append(lines, line{name, s.Path, s.Value, s.Source, s.Why})
 	}
 	return lines
@@ -280,7 +282,7 @@ func unknown(f *config.File, word string, stderr io.Writer) int {
 
 // nearest is the path that was most likely meant, or "": each word of it is held
 // against those that can stand in its place.
-func nearest(path string, settings []config.Setting) string {
+func nearest(path string, settings []policy.Setting) string {
 	found := ""
 	for word := range strings.SplitSeq(path, ".") {
 		var words []string

@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/policy"
 	"github.com/gabion-go/gabion/record"
 )
 
 // rules are the settings of the policy behind a call, as far as they are known.
 type rules struct {
-	settings map[string]record.Setting // by path; nil where no file is known
+	settings map[string]policy.Setting // by path; nil where no file is known
 	notes    []string                  // what is to be said of them
 }
 
@@ -22,7 +23,7 @@ type rules struct {
 func rulesOf(named string, e *record.Entry) (*rules, error) {
 	path := named
 	if path == "" && e.Origin != nil && len(e.Origin.Settings) > 0 {
-		r := &rules{settings: map[string]record.Setting{}}
+		r := &rules{settings: map[string]policy.Setting{}}
 		for _, s := range e.Origin.Settings {
 			r.settings[s.Path] = s
 		}
@@ -41,10 +42,10 @@ func rulesOf(named string, e *record.Entry) (*rules, error) {
 	case err != nil:
 		return unread(path, err), nil
 	}
-	r := &rules{settings: map[string]record.Setting{}}
+	r := &rules{settings: map[string]policy.Setting{}}
 	name := nameIn(file, e.Event.Dependency)
 	for _, s := range file.Explain(name) {
-		r.settings[s.Path] = record.Setting{Path: s.Path, Value: s.Value, Source: s.Source}
+		r.settings[s.Path] = s
 	}
 	switch p, ok := file.Policies[name]; {
 	case !ok:

@@ -35,7 +35,7 @@ func flat(text string) string { return strings.Join(strings.Fields(text), " ") }
 var errDown = classify.Transient(errors.New("down"))
 
 // lives makes calls of a dependency with a policy, and returns their recording.
-func lives(t *testing.T, p policy.Policy, settings []record.Setting, live func(d *gabion.Dependency)) string {
+func lives(t *testing.T, p policy.Policy, settings []policy.Setting, live func(d *gabion.Dependency)) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "calls.jsonl")
 	f, err := os.Create(name)
@@ -44,7 +44,7 @@ func lives(t *testing.T, p policy.Policy, settings []record.Setting, live func(d
 	}
 	defer f.Close()
 	synctest.Test(t, func(t *testing.T) {
-		w := record.NewWriter(f, record.WithSettings(func(string) []record.Setting { return settings }),
+		w := record.NewWriter(f, record.WithSettings(func(string) []policy.Setting { return settings }),
 			record.WithPolicies(func(string) (policy.Policy, bool) { return p, true }))
 		live(gabion.New("stock", p, gabion.WithObserver(w)))
 		synctest.Wait()
@@ -162,7 +162,7 @@ func TestARecordingIsHeldAgainstTheFile(t *testing.T) {
 // A recording tells the settings that were in force, so no file is needed.
 func TestARecordingTellsWhatWasInForce(t *testing.T) {
 	p := policy.Policy{Timeout: policy.Timeout{Attempt: 14 * time.Second}}
-	calls := lives(t, p, []record.Setting{{Path: "timeout.attempt", Value: "14s", Source: "gabion.yaml:7"}, {Path: "retry.attempts", Value: "3", Source: "default"}},
+	calls := lives(t, p, []policy.Setting{{Path: "timeout.attempt", Value: "14s", Source: "gabion.yaml:7"}, {Path: "retry.attempts", Value: "3", Source: "default"}},
 		func(d *gabion.Dependency) { does(d, 1000, 10*time.Millisecond, nil) })
 	_, out, _ := doctor(t, calls)
 	if !strings.Contains(out, "-  \"stock\": {timeout: {attempt: 14s}}") {

@@ -96,7 +96,7 @@ func admits(s policy.BreakerState) bool {
 }
 
 // inForce are the settings that are no defaults.
-func inForce(name string, settings []record.Setting) (set []config.Change) {
+func inForce(name string, settings []policy.Setting) (set []config.Change) {
 	for _, s := range settings {
 		if s.Source != "default" {
 			set = append(set, setting(name, s.Path, s.Value))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/recorded"
-	"github.com/gabion-go/gabion/dashboard"
+	"github.com/gabion-go/gabion/policy"
 	"github.com/gabion-go/gabion/record"
 )
 
@@ -19,7 +19,7 @@ type film struct {
 	run, runs   int
 	first, last time.Time
 	virtual     bool
-	known       map[string][]dashboard.Setting
+	known       map[string][]policy.Setting
 	broken      error // where the recording ends before its end
 }
 
@@ -28,7 +28,7 @@ type noRun struct{ error }
 
 // open reads a recording once. Run 0 is the last.
 func open(path string, run int) (*film, error) {
-	f := &film{path: path, run: run, known: map[string][]dashboard.Setting{}}
+	f := &film{path: path, run: run, known: map[string][]policy.Setting{}}
 	events := 0
 	for e, err := range entries(path) {
 		if err != nil {
@@ -39,7 +39,7 @@ func open(path string, run int) (*film, error) {
 			continue
 		}
 		if f.run != e.Run { // a later run of those of which the last is wanted
-			*f = film{path: path, run: e.Run, runs: e.Run, known: map[string][]dashboard.Setting{}}
+			*f = film{path: path, run: e.Run, runs: e.Run, known: map[string][]policy.Setting{}}
 			events = 0
 		}
 		f.take(&e, events == 0)
@@ -69,15 +69,11 @@ func (f *film) take(e *record.Entry, first bool) {
 	if e.Origin == nil || len(e.Origin.Settings) == 0 {
 		return
 	}
-	all := make([]dashboard.Setting, len(e.Origin.Settings))
-	for i, s := range e.Origin.Settings {
-		all[i] = dashboard.Setting{Path: s.Path, Value: s.Value, Source: s.Source}
-	}
-	f.known[e.Event.Dependency] = all
+	f.known[e.Event.Dependency] = e.Origin.Settings
 }
 
 // settings are those that the recording says were in force at last.
-func (f *film) settings(dependency string) []dashboard.Setting { return f.known[dependency] }
+func (f *film) settings(dependency string) []policy.Setting { return f.known[dependency] }
 
 // moment is when an event was. A recording without clocks begins in 1970.
 func moment(e *record.Entry) time.Time {

@@ -28,8 +28,8 @@ func recording(t *testing.T, name string) string {
 	var file bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
 		w := record.NewWriter(&file, record.WithProgram(record.Program{Name: "shop"}),
-			record.WithSettings(func(string) []record.Setting {
-				return []record.Setting{{Path: "retry.attempts", Value: "3", Source: "shop.yaml:7"}}
+			record.WithSettings(func(string) []policy.Setting {
+				return []policy.Setting{{Path: "retry.attempts", Value: "3", Source: "shop.yaml:7"}}
 			}))
 		d := gabion.New(name, policy.Policy{}, gabion.WithObserver(w))
 		for range 60 {

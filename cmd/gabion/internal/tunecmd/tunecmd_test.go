@@ -14,6 +14,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/lab"
+	"github.com/gabion-go/gabion/policy"
 )
 
 const shop = `version: 1
@@ -84,7 +85,7 @@ func TestABetterFileIsShownAndWritten(t *testing.T) {
 	now, err := os.ReadFile("gabion.yaml")
 	said, wrong := config.Parse("gabion.yaml", now)
 	for _, c := range made.Changes {
-		if wrong != nil || !slices.ContainsFunc(said.Explain("db"), func(s config.Setting) bool { return s.Path == c.Path && s.Value == c.To }) {
+		if wrong != nil || !slices.ContainsFunc(said.Explain("db"), func(s policy.Setting) bool { return s.Path == c.Path && s.Value == c.To }) {
 			t.Errorf("%s is not %s: %v\n%s", c.Path, c.To, wrong, now)
 		}
 	}
