@@ -16,14 +16,14 @@ type part struct {
 	means *policy.Outcome // what it came to, once that is known
 }
 
-// around returns the attempt of d that a call is part of whose context belongs to the attempt at,
-// which may be nil, or nil. It is one that is still out, or whose result is still open, also if an attempt of another
-// dependency lies between.
-func (at *attemptContext) around(d *Dependency) *attemptContext {
-	for at != nil && (at.d != d || at.is(ended|struck)) {
-		at = attemptOf(at.Context)
+// around returns the attempt of d that a call is part of whose context belongs to the attempt a,
+// which may be nil, or nil. It is one that is still out, or whose result is still open, also if an
+// attempt of another dependency lies between.
+func (a *attemptContext) around(d *Dependency) *attemptContext {
+	for a != nil && (a.d != d || a.is(ended|struck)) {
+		a = attemptOf(a.Context)
 	}
-	return at
+	return a
 }
 
 // partOf is what such a call is part of, or nil.

@@ -30,14 +30,14 @@ type watch struct {
 }
 
 // timed keeps the time of an attempt from now on.
-func (at *attemptContext) timed(now clock.Instant) *watch {
-	w, ok := at.d.watches.Get().(*watch)
+func (a *attemptContext) timed(now clock.Instant) *watch {
+	w, ok := a.d.watches.Get().(*watch)
 	if !ok {
-		w = &watch{d: at.d, rings: clock.Never}
+		w = &watch{d: a.d, rings: clock.Never}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.at, w.open, w.ends, w.waits = at, nil, at.deadline, clock.Never
+	w.at, w.open, w.ends, w.waits = a, nil, a.deadline, clock.Never
 	w.set(now)
 	return w
 }
