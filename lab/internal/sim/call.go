@@ -27,6 +27,7 @@ type facts struct {
 	step      int // of the job
 	who       int // which of its caller's clients or replicas
 	place     int // in a recording of what calls met, from 1
+	key       int // of the cache
 	id        uint64
 	root      clock.Instant // when the client's work began that it is a part of
 	ends      *Counts       // where its end counts
@@ -44,10 +45,16 @@ type facts struct {
 func (c *call) Wake() { c.sim.at(c.sim.now, evWake, c.self, c.gen) }
 
 func (s *sim) startCall(j *job, e int, k uint64) {
+	id, key := callID(j.id, j.step, k), 0
+	if s.edges[e].cache != nil {
+		var found bool
+		if key, found = s.look(j, e, id); found {
+			return
+		}
+	}
 	i, gen, c := s.calls.take()
 	c.sim, c.out = s, c.out[:0]
-	c.facts = facts{self: i, gen: gen, edge: e, job: j.self, jgen: j.gen, step: j.step, who: j.who(), place: s.place(j)}
-	c.id = callID(j.id, j.step, k)
+	c.facts = facts{self: i, gen: gen, edge: e, job: j.self, jgen: j.gen, step: j.step, who: j.who(), place: s.place(j), key: key, id: id}
 	c.root, c.ends = j.root, &s.rec.of(s, j.root).Edges[e]
 	ed, st := &s.edges[e], s.state(e, j.instance)
 	rules := st.Rules().Policy
@@ -275,7 +282,7 @@ func (s *sim) returned(c *call) {
 func (s *sim) ended(c *call, v *machine.End) {
 	c.over, c.ok = true, v.Reason == policy.None
 	s.rec.returned(s, c, v)
-	ok, job, jgen, step := c.ok, c.job, c.jgen, c.facts.step
+	ok, job, jgen, step, edge, key := c.ok, c.job, c.jgen, c.facts.step, c.edge, c.key
 	if j := s.jobs.get(job, jgen); j != nil && j.run && !ok {
 		s.failedCall(s.deliveries.at(j.attempt), c, v)
 	}
@@ -284,6 +291,9 @@ func (s *sim) ended(c *call, v *machine.End) {
 	}
 	if j := s.jobs.get(job, jgen); j != nil {
 		s.called(j, step, ok)
+	}
+	if s.edges[edge].cache != nil {
+		s.fetched(edge, key, ok)
 	}
 }
 

@@ -20,6 +20,8 @@ type Counts struct {
 	Hedges   int64
 	HedgeWon int64
 	Local    int64 // calls that ended without an attempt
+	Hits     int64 // answers out of the cache: no calls
+	Joined   int64 // answers of a call that was under way for the same: no calls either
 }
 
 // Work is what happened at one service.
@@ -163,6 +165,7 @@ func (f *FleetCounts) add(o *FleetCounts) {
 func (n *Counts) add(o *Counts) {
 	n.Calls, n.Attempts, n.Good = n.Calls+o.Calls, n.Attempts+o.Attempts, n.Good+o.Good
 	n.Hedges, n.HedgeWon, n.Local, n.Astray = n.Hedges+o.Hedges, n.HedgeWon+o.HedgeWon, n.Local+o.Local, n.Astray+o.Astray
+	n.Hits, n.Joined = n.Hits+o.Hits, n.Joined+o.Joined
 	for i, k := range o.ByTry {
 		n.ByTry[i] += k
 	}

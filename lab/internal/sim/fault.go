@@ -32,6 +32,8 @@ func (s *sim) fault(i int, gen uint32) {
 		s.restartClients(f.Fleet, f.Replicas)
 	case Reload:
 		s.reload(f)
+	case FlushCache:
+		s.flush(&activeFault{Fault: f, index: i})
 	case Restart:
 		s.restart(&s.services[f.Service], f)
 		fallthrough
@@ -55,7 +57,7 @@ func (f *Fault) until(w *World) clock.Instant {
 }
 
 func (s *sim) endFault(i int, f *Fault) {
-	if f.Kind == ClientRestart || f.Kind == Reload {
+	if f.Kind == ClientRestart || f.Kind == Reload || f.Kind == FlushCache {
 		return
 	}
 	v := &s.services[f.Service]

@@ -24,6 +24,7 @@ const (
 	forConsumers
 	forWaits
 	forAcks
+	forKeys
 )
 
 // sim is one run.
@@ -195,6 +196,7 @@ func (s *sim) plan(p *Plan, caller, instances int) plan {
 		made.edges = append(made.edges, len(s.edges))
 		s.edges = append(s.edges, edge{
 			Edge: e, caller: caller, rules: e.Rules, states: make([]*machine.State, instances), blank: newBlanks(e.Rules, instances, s.many),
+			cache: newCache(s, len(s.edges), e.Cache),
 		})
 	}
 	return made

@@ -15,6 +15,7 @@ type edge struct {
 	rules  *machine.Rules
 	states []*machine.State // nil for an instance that knows nothing
 	blank  *blanks          // nil where every instance keeps its own
+	cache  *cache           // nil unless there is one
 	n      *Counts
 }
 

@@ -80,6 +80,7 @@ type Edge struct {
 	Deadline bool      // the caller's deadline travels along
 	Blunt    bool      // the caller sees of an answer only that it is an error
 	Priority bulkhead.Priority
+	Cache    *Cache // beside the call; nil means none
 }
 
 // Balance says which replica gets an attempt.
@@ -154,10 +155,11 @@ const (
 	Reload                    // a fleet's policy is replaced by Rules
 	CutBody                   // a share of answers breaks off in the middle, when the work is done
 	SlowBody                  // the body of an answer takes Add longer to arrive, while no worker is busy with it
+	FlushCache                // the caches beside the calls of the service lose what they have, or a share of the keys: the same ones each time
 )
 
 // Crew is a kind that files don't have: workers are Factor times as many, which may be more.
-const Crew = SlowBody + 1
+const Crew = FlushCache + 1
 
 // Fault is something that goes wrong for a while.
 type Fault struct {
