@@ -131,6 +131,7 @@ func (r *reader) edges(of item, nodes []yamlstrict.Node) (edges []namedEdge) {
 		if e.Fan > 1000 {
 			it.fail("fan", "fan is more than a thousand", "write less")
 		}
+		it.cache(&e.Cache)
 		edges = append(edges, e)
 	}
 	return edges
@@ -192,6 +193,7 @@ func (r *reader) fleet(name string, node yamlstrict.Node) {
 		it.fail("daily.period", "period is shorter than a minute", "write more, or a spike with every")
 	}
 	r.queue(it, &f)
+	r.uncached(it, &f)
 	r.steps(it, &f)
 	r.file.fleets = append(r.file.fleets, f)
 }

@@ -26,6 +26,7 @@ var keysOf = [...]string{
 	"clients! every until policy!",
 	"service! replicas share ramp every until",
 	"service! replicas share ramp every until add!",
+	"service! share",
 }
 
 func (r *reader) fault(node yamlstrict.Node) {
@@ -59,7 +60,9 @@ func (r *reader) fault(node yamlstrict.Node) {
 }
 
 // lasts reports whether a kind of fault goes on for a while.
-func lasts(kind sim.Kind) bool { return kind != sim.ClientRestart && kind != sim.Reload }
+func lasts(kind sim.Kind) bool {
+	return kind != sim.ClientRestart && kind != sim.Reload && kind != sim.FlushCache
+}
 
 // faultKeys returns the keys that a kind of fault may have, and those that it needs.
 func faultKeys(kind sim.Kind) (all, needed []string) {
@@ -85,6 +88,10 @@ func (it item) fits(of sim.Kind) {
 	if it.r.plan {
 		if slices.Contains(allowed, "clients") {
 			it.fail("kind", kind+" is of clients, and a plan has none", "write it into the scenario")
+			return
+		}
+		if of == sim.FlushCache {
+			it.fail("kind", kind+" is of those who call, and a plan has none", "write it into the scenario")
 			return
 		}
 		it.never("in a plan, which is of one service", "service")

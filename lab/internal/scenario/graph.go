@@ -82,6 +82,9 @@ func (r *reader) edge(policies *config.File, from string, e namedEdge, rate floa
 	if e.Chance > 0 {
 		share *= float64(e.Chance)
 	}
+	if e.cached() {
+		share = 0 // what a cache lets through is not known
+	}
 	return []lint.Edge{{
 		From: from, To: r.file.services[e.to].name, Dependency: e.Policy, Policy: p,
 		Facts:    config.Facts{Rate: policy.PerSecond(rate * share), Processes: processes, Capacity: r.file.services[e.to].capacity()},
@@ -118,7 +121,7 @@ func (r *reader) rates() []float64 {
 	rates := make([]float64, len(r.file.services))
 	add := func(calls []namedEdge, rate float64) {
 		for _, e := range calls {
-			if e.to < 0 || e.to >= len(rates) {
+			if e.to < 0 || e.to >= len(rates) || e.cached() {
 				continue
 			}
 			share := float64(max(e.Fan, 1))

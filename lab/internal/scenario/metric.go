@@ -47,6 +47,7 @@ func (f *File) defs() []def {
 	all = append(all, f.defsOfEffects()...)
 	for i, s := range f.services {
 		all = append(all, f.defsOf(i, s.name)...)
+		all = append(all, f.defsOfCache(i, s.name)...)
 	}
 	for i, c := range f.fleets {
 		if len(f.fleets) == 1 {
@@ -68,7 +69,7 @@ func (f *File) defs() []def {
 
 // metricKeys are the keys of all metrics that some file has.
 func metricKeys() (keys []string) {
-	f := &File{fleets: []namedFleet{{name: "a", queued: true}, {name: "b"}}, services: []namedService{{name: "c"}}}
+	f := &File{fleets: []namedFleet{{name: "a", queued: true}, {name: "b", calls: withAll}}, services: []namedService{{name: "c"}}}
 	for _, d := range slices.Concat(f.defs(), ofRun) {
 		if !slices.Contains(keys, d.key) {
 			keys = append(keys, d.key)

@@ -13,11 +13,15 @@ import (
 // overloads names each service that is asked for more than it can serve for most of the time
 // before the first trouble, even without retries: such a scenario shows a service that is too
 // small and not its trouble. The load of closed fleets is left out, because it falls when answers
-// come late.
+// come late, and what is behind a cache.
 func (f *File) overloads(w *world) []string {
 	found := []string{}
 	end := f.calmEnd()
+	shielded := f.shielded()
 	for k := range w.Services {
+		if shielded[k] {
+			continue
+		}
 		most := w.full(k)
 		sum, over, bins := 0.0, 0, 0
 		for at := time.Duration(0); at < end; at += f.bin {

@@ -70,6 +70,7 @@ var sections = []struct {
 	{reflect.TypeFor[loadStep](), "clients: NAME: load: []"},
 	{reflect.TypeFor[daily](), "clients: NAME: daily:"},
 	{reflect.TypeFor[edge](), "calls: [] of clients and services"},
+	{reflect.TypeFor[cache](), "calls: [] cache:"},
 	{reflect.TypeFor[service](), "services: NAME:"},
 	{reflect.TypeFor[admission](), "services: NAME: admission:"},
 	{reflect.TypeFor[limit](), "limit: of services and faults"},
@@ -198,7 +199,7 @@ func kindComments(t *testing.T) (says []string) {
 }
 
 func (r *reference) metrics() {
-	f := &File{fleets: []namedFleet{{name: "FLEET", queued: true}, {name: "b"}}, services: []namedService{{name: "SERVICE"}}}
+	f := &File{fleets: []namedFleet{{name: "FLEET", queued: true}, {name: "b", calls: withAll}}, services: []namedService{{name: "SERVICE"}}}
 	r.linef("## Metrics\n\nAssertions, `Report.Metric` and package labtest use these keys.\n\n| metric | | is | better | in phases |\n|---|---|---|---|---|")
 	of := map[string]string{"": "", "SERVICE": "(SERVICE)", "FLEET": "(FLEET)"}
 	for _, d := range append(f.defs(), ofRun...) {

@@ -276,4 +276,35 @@ type edge struct {
 
 	// Priority is low, normal or high.
 	Priority urgentWord
+
+	// Cache is beside the call: the caller looks there first, calls only if there is nothing,
+	// and puts there what a call brought that succeeded.
+	Cache cache
+}
+
+// cache is one look-aside cache for all clients of the fleet, or all replicas of the service, that
+// calls. To look takes no time. Of requests, amplification counts as needed what would
+// be sent without it.
+type cache struct {
+	// Keys is how many things are asked for, at most a million.
+	Keys whole
+
+	// Zipf is how unequally: the k-th is asked for in proportion to 1/k to that power. Left
+	// out, all are asked for equally often.
+	Zipf factor
+
+	// Size is how many answers there is room for: the one not used for longest makes room.
+	// Left out, there is room for all.
+	Size whole
+
+	// TTL is how long an answer may be used. Left out, it means for ever.
+	TTL span
+
+	// Cold is for a cache that is empty at first. Left out, it is full of what is asked for
+	// most, and the ages of that are spread over the TTL.
+	Cold bool
+
+	// Collapse lets those who miss what another one is calling for wait for that call, and
+	// end as it does.
+	Collapse bool
 }

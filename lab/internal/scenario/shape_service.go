@@ -152,8 +152,8 @@ type limit struct {
 // fault is something that goes wrong for a while.
 type fault struct {
 	// Kind is what goes wrong: down, black_hole, reset, brown_out, slow, errors,
-	// lost_answers, rate_limit, restart, restart_clients, clock_skew, reload, cut_body or
-	// slow_body.
+	// lost_answers, rate_limit, restart, restart_clients, clock_skew, reload, cut_body,
+	// slow_body or flush_cache.
 	Kind kindWord
 
 	// At is when it begins.
@@ -182,7 +182,8 @@ type fault struct {
 	// one after the other. Left out, it means all.
 	Replicas whole
 
-	// Share is how many requests meet it. Left out, it means all.
+	// Share is how many requests meet it, or how many keys a flush_cache takes. Left out, it
+	// means all.
 	Share share
 
 	// Factor is the capacity that a brown_out leaves, or how many times longer slow

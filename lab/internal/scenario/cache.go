@@ -1,0 +1,82 @@
+package scenario
+
+import (
+	"slices"
+	"time"
+
+	"github.com/gabion-go/gabion/lab/internal/draw"
+	"github.com/gabion-go/gabion/lab/internal/sim"
+)
+
+// maxKeys is how many keys a cache may have: a run knows something of each.
+const maxKeys = 1_000_000
+
+func (it item) cache(c *cache) {
+	if !it.has("cache") {
+		return
+	}
+	switch {
+	case !it.has("cache.keys"):
+		it.fail("cache", "cache.keys is missing", "write how many things are asked for, such as cache: {keys: 10000}")
+	case c.Keys > maxKeys:
+		it.fail("cache.keys", "keys are more than a million", "write less")
+	case c.Size > c.Keys:
+		it.fail("cache.size", "size is more than there are keys", "leave it out")
+	}
+}
+
+// uncached refuses caches where work is not only read.
+func (r *reader) uncached(of item, f *namedFleet) {
+	if f.queued && slices.ContainsFunc(f.calls, namedEdge.cached) {
+		of.fail("queue", "the work of a message is done and not looked up: its calls can't have a cache", "remove the cache")
+	}
+}
+
+// withAll are calls that have all that metrics are about.
+var withAll = []namedEdge{{edge: edge{Cache: cache{Keys: 1}}}}
+
+func (e namedEdge) cached() bool { return e.Cache.Keys > 0 }
+
+func (c *cache) lower() *sim.Cache {
+	if c.Keys == 0 {
+		return nil
+	}
+	return &sim.Cache{Keys: draw.NewZipf(int(c.Keys), float64(c.Zipf)), Size: int(c.Size), TTL: time.Duration(c.TTL), Cold: c.Cold, Collapse: c.Collapse}
+}
+
+// shielded reports for each service whether caches are between it and the load, so that how
+// much reaches it is not known before a run.
+func (f *File) shielded() []bool {
+	all := make([]bool, len(f.services))
+	reach := func(calls []namedEdge, behind bool) {
+		for _, e := range calls {
+			all[e.to] = all[e.to] || behind || e.cached()
+		}
+	}
+	for i := range f.fleets {
+		reach(f.fleets[i].calls, false)
+	}
+	for _, i := range f.order { // callers first
+		reach(f.services[i].calls, all[i])
+	}
+	return all
+}
+
+// defsOfCache returns what is said of a service whose calls have caches.
+func (f *File) defsOfCache(i int, name string) []def {
+	cached := func(calls []namedEdge) bool {
+		return slices.ContainsFunc(calls, func(e namedEdge) bool { return e.to == i && e.cached() })
+	}
+	if !slices.ContainsFunc(f.fleets, func(c namedFleet) bool { return cached(c.calls) }) && !slices.ContainsFunc(f.services, func(v namedService) bool { return cached(v.calls) }) {
+		return nil
+	}
+	return []def{{"hits", name, "answers of " + name + " that were in a cache", Share, true, func(m *measured) float64 {
+		hits, all := int64(0), int64(0)
+		for k, e := range m.world.edges {
+			if n := &m.Edges[k]; e.to == i {
+				hits, all = hits+n.Hits, all+n.Hits+n.Joined+n.Calls
+			}
+		}
+		return div(hits, all)
+	}}}
+}
