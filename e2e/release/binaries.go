@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -105,6 +106,14 @@ func (a assets) all(chosen []target) error {
 			return fmt.Errorf("%s: %w", t, err)
 		}
 	}
+	if slices.Contains(chosen, host) && host.system == "linux" {
+		if err := a.alone(host); err != nil {
+			return err
+		}
+	}
+	if err := copyFile(filepath.Join(a.src, "deploy", "Containerfile"), filepath.Join(a.out, "Containerfile")); err != nil {
+		return err
+	}
 	if err := a.formula(chosen); err != nil {
 		return err
 	}
@@ -121,6 +130,30 @@ func (a assets) again(env []string, t target, first string) error {
 		return err
 	}
 	return same(first, second)
+}
+
+// alone runs the program as a container has it: in a root with nothing but its archive.
+func (a assets) alone(t target) error {
+	root := filepath.Join(a.dir, "root")
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return err
+	}
+	if _, err := command(a.dir, nil, "tar", "-xzf", filepath.Join(a.out, archiveName(t, a.version)), "-C", root); err != nil {
+		return err
+	}
+	if _, err := command(a.dir, nil, "unshare", "-r", "true"); err != nil {
+		fmt.Fprintln(a.proof.out, "  not run in a root of its own: unshare may not be used here")
+		return nil
+	}
+	said, err := command(a.dir, nil, "unshare", "-r", "chroot", root, "/gabion", "version")
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(said, a.version) {
+		return fmt.Errorf("in a root of its own gabion says that it is %q", said)
+	}
+	fmt.Fprintln(a.proof.out, "  runs in a root that holds nothing but its archive")
+	return nil
 }
 
 // same reports an error unless two files have the same bytes.

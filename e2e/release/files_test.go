@@ -113,6 +113,9 @@ func TestAnArchiveHoldsTheProgramAndWhatBelongsToIt(t *testing.T) {
 			}
 			for _, f := range r.File {
 				names = append(names, f.Name)
+				if !f.Modified.Equal(when) {
+					t.Errorf("%s is of %s", f.Name, f.Modified)
+				}
 			}
 		} else {
 			z, err := gzip.NewReader(bytes.NewReader(first))
@@ -126,6 +129,9 @@ func TestAnArchiveHoldsTheProgramAndWhatBelongsToIt(t *testing.T) {
 				}
 				if err != nil {
 					t.Fatal(err)
+				}
+				if !h.ModTime.Equal(when) || h.Uid != 0 {
+					t.Errorf("%s is of %s and user %d", h.Name, h.ModTime, h.Uid)
 				}
 				if h.Name == "gabion" && h.Mode != 0o755 {
 					t.Errorf("the program has mode %o", h.Mode)
@@ -185,6 +191,29 @@ func TestADebianPackageIsInstalledIntoAnEmptyRoot(t *testing.T) {
 	run(t, dir, tool(t, "dpkg"), "--root="+other, "--log=/dev/null", "--install", name)
 	if got := run(t, dir, "dpkg-query", "--admindir="+filepath.Join(other, "var/lib/dpkg"), "-W", "gabion"); got != "gabion\t0.3.0~rc.1" {
 		t.Errorf("dpkg-query says %q", got)
+	}
+}
+
+func TestTheContainerfileTakesWhatAReleaseHas(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/Containerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	added := regexp.MustCompile(`(?m)^ADD (\S+) /$`).FindStringSubmatch(string(text))
+	entrypoint := regexp.MustCompile(`(?m)^ENTRYPOINT \["/(.*)"\]$`).FindStringSubmatch(string(text))
+	if added == nil || entrypoint == nil || !strings.Contains(string(text), "\nFROM scratch\n") {
+		t.Fatalf("no ADD, no ENTRYPOINT or another FROM:\n%s", text)
+	}
+	for _, x := range targets {
+		if x.system != "linux" {
+			continue
+		}
+		if got := strings.NewReplacer("${VERSION}", "0.3.0", "${TARGETARCH}", x.processor).Replace(added[1]); got != archiveName(x, "v0.3.0") {
+			t.Errorf("it takes %s, the archive is %s", got, archiveName(x, "v0.3.0"))
+		}
+		if entrypoint[1] != x.program() {
+			t.Errorf("it runs %s, the program is %s", entrypoint[1], x.program())
+		}
 	}
 }
 
