@@ -62,10 +62,10 @@ func build(dir string, env []string, pkg, version string, t target) (string, err
 // assets makes the files of a release that are downloaded.
 type assets struct {
 	proof
-	src, out string    // the release commit's tree, and where the files go
-	when     time.Time // of all files
-	key      string    // a private key of ssh-keygen; empty makes one for this run
-	signers  string    // the file that says which keys sign releases; unused without a key
+	out     string    // where the files go
+	when    time.Time // of all files
+	key     string    // a private key of ssh-keygen; empty makes one for this run
+	signers string    // the file that says which keys sign releases; unused without a key
 }
 
 // all makes archives, packages and the formula for the targets, their sums and the signature, and checks

@@ -240,7 +240,7 @@ func TestASignatureIsVerifiedAsThePageSays(t *testing.T) {
 	}
 	src := t.TempDir()
 	write(t, src, map[string]string{"docs/install.md": page(t)})
-	a := assets{proof: proof{dir: keys, out: io.Discard}, src: src, out: dir, key: key, signers: signers}
+	a := assets{proof: proof{dir: keys, src: src, out: io.Discard}, out: dir, key: key, signers: signers}
 	if err := a.signed(); err != nil {
 		t.Fatal(err)
 	}

@@ -75,7 +75,7 @@ func release(version string, dry bool, key, list string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	p := proof{dir: tmp, proxy: proxy, version: version, out: out}
+	p := proof{dir: tmp, src: src, proxy: proxy, version: version, out: out}
 	if err := p.all(modules); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func release(version string, dry bool, key, list string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	a := assets{proof: p, src: src, out: filepath.Join(root, "bin", "release", version), key: key, signers: filepath.Join(root, "deploy", "release-signers")}
+	a := assets{proof: p, out: filepath.Join(root, "bin", "release", version), key: key, signers: filepath.Join(root, "deploy", "release-signers")}
 	if a.when, err = time.Parse(time.RFC3339, when); err != nil {
 		return err
 	}
