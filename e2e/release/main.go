@@ -24,7 +24,7 @@ import (
 func main() {
 	version := flag.String("version", "", "the version, such as v0.3.0")
 	dry := flag.Bool("dry", false, "take the working tree as it is, and keep no tags")
-	key := flag.String("key", "", "the private key, of ssh-keygen, that signs the sums; a dry run makes one if there is none")
+	key := flag.String("key", "", "the private key, of ssh-keygen, that signs the sums; without it a dry run makes its own")
 	list := flag.String("targets", "", "systems and processors to build for, such as linux/amd64,darwin/arm64 (all; in a dry run two)")
 	flag.Parse()
 	if err := release(*version, *dry, *key, *list, os.Stdout); err != nil {
