@@ -3,7 +3,7 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
-	"crypto/md5" //nolint:gosec // dpkg's list of sums is MD5's; SHA256SUMS is what is signed
+	"crypto/md5" // dpkg's list of sums is MD5's; SHA256SUMS is what is signed
 	"fmt"
 	"strings"
 	"time"
@@ -49,7 +49,7 @@ func debian(t target, version string, binary entry, shared []entry, when time.Ti
 	var sums strings.Builder
 	size := 0
 	for _, f := range files {
-		fmt.Fprintf(&sums, "%x  %s\n", md5.Sum(f.data), strings.TrimPrefix(f.name, "./")) //nolint:gosec // see above
+		fmt.Fprintf(&sums, "%x  %s\n", md5.Sum(f.data), strings.TrimPrefix(f.name, "./"))
 		size += len(f.data)
 	}
 	control := fmt.Sprintf(`Package: gabion

@@ -46,7 +46,7 @@ func (p proof) all(modules []module) error {
 			}
 		}
 	}
-	return nil
+	return p.starts(env)
 }
 
 // env makes go ask the folder first, then what this machine has downloaded already,
