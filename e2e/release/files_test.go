@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gabion-go/gabion/internal/testservers"
 )
 
 var (
@@ -32,10 +34,7 @@ func tool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		if os.Getenv("GABION_REQUIRE_SERVERS") == "1" && runtime.GOOS == "linux" {
-			t.Fatalf("%s is not installed", name)
-		}
-		t.Skipf("%s is not installed", name)
+		testservers.Missing(t, "%s is not installed", name)
 	}
 	return path
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/gabion-go/gabion/internal/testservers"
 )
 
 var (
@@ -26,10 +28,7 @@ func build(t *testing.T) fs.FS {
 	t.Helper()
 	mkdocs, err := exec.LookPath("mkdocs")
 	if err != nil {
-		if os.Getenv("GABION_REQUIRE_SERVERS") == "1" {
-			t.Fatal("mkdocs is not installed: make servers")
-		}
-		t.Skip("mkdocs is not installed: make servers")
+		testservers.Missing(t, "mkdocs is not installed")
 	}
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), mkdocs, "build", "--quiet", "--strict", "--config-file", "../../deploy/site/mkdocs.yml", "--site-dir", dir)
