@@ -15,7 +15,7 @@ import (
 	"github.com/gabion-go/gabion/internal/testservers"
 )
 
-// browser starts Chromium, or skips the test where there is none.
+// browser starts Chromium, or skips the test where it is missing.
 func browser(t *testing.T) context.Context {
 	t.Helper()
 	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
