@@ -1,6 +1,7 @@
 package past
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -79,22 +80,34 @@ func (t *tape) settled(a attempt) {
 	}
 }
 
-// near is how many attempts before and after are asked what an attempt would have met.
+// near is how many attempts before and after are asked what an attempt that was cut off would
+// have met.
 const near = 200
+
+// about is how long before and after an attempt others are looked at: it was made under load if
+// at least half of the calls then sent one, and not as a breaker's probe.
+const about = int64(time.Second / 2)
 
 // develop makes the Past.
 func (t *tape) develop() *Past {
-	slices.SortStableFunc(t.calls, func(a, b call) int { return int(min(max(a.at-b.at, -1), 1)) })
-	slices.SortStableFunc(t.attempts, func(a, b attempt) int { return int(min(max(a.at-b.at, -1), 1)) })
+	slices.SortStableFunc(t.calls, func(a, b call) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(t.attempts, func(a, b attempt) int { return cmp.Compare(a.at, b.at) })
 	begin := t.calls[0].at
 	last := t.calls[len(t.calls)-1].at
 	t.Width = widthFor(time.Duration(last-begin), len(t.calls))
 	t.Bins = make([]Bin, (last-begin)/int64(t.Width)+1)
-	told := t.told()
+	told, loaded := t.told(), t.loaded()
 	for i := range t.calls {
 		c := &t.calls[i]
+		seen := c.own
+		if seen.knows == nothing {
+			t.Guessed++
+			if k := nearest(loaded, c.at); k >= 0 {
+				seen = loaded[k].observed
+			}
+		}
 		row := Row{At: time.Duration(c.at - begin)}
-		row.Took, row.Status = t.guess(c, told)
+		row.Took, row.Status = t.resolve(seen, c.at, told)
 		t.Rows = append(t.Rows, row)
 	}
 	t.count(begin)
@@ -111,24 +124,56 @@ func (t *tape) told() (all []attempt) {
 	return all
 }
 
-// guess is what the first attempt of a call met. If that is not known, it is what the nearest
-// attempt met of which it is, and which took longer than what is known of this one.
-func (t *tape) guess(c *call, told []attempt) (took time.Duration, status int) {
-	if c.own.knows == met {
-		return time.Duration(c.own.took), int(c.own.status)
+// loaded are the attempts that say what calls would have met that sent none: those that were
+// sent under load, and those that failed. That a breaker's probe succeeds does not say what a
+// hundred calls would have met. If there is none, all count.
+func (t *tape) loaded() (all []attempt) {
+	first := func(at int64) int {
+		return sort.Search(len(t.attempts), func(k int) bool { return t.attempts[k].at >= at })
 	}
-	k := sort.Search(len(told), func(k int) bool { return told[k].at >= c.at })
+	calls := func(at int64) int { return sort.Search(len(t.calls), func(k int) bool { return t.calls[k].at >= at }) }
+	for _, a := range t.attempts {
+		if a.knows != met && a.knows != cut {
+			continue
+		}
+		if a.knows == cut || a.status != 200 || 2*(first(a.at+about)-first(a.at-about)) >= calls(a.at+about)-calls(a.at-about) {
+			all = append(all, a)
+		}
+	}
+	if len(all) == 0 {
+		return t.told()
+	}
+	return all
+}
+
+// nearest is the attempt that was sent nearest to a time; -1 if there is none.
+func nearest(all []attempt, at int64) int {
+	k := sort.Search(len(all), func(k int) bool { return all[k].at >= at })
+	if k == len(all) || k > 0 && at-all[k-1].at < all[k].at-at {
+		k--
+	}
+	return k
+}
+
+// resolve is what an attempt met. If it was cut off, it is what the nearest one met that took
+// longer, or else that no answer came.
+func (t *tape) resolve(o observed, at int64, told []attempt) (took time.Duration, status int) {
+	switch o.knows {
+	case met:
+		return time.Duration(o.took), int(o.status)
+	case nothing: // there is no attempt at all
+		return hang, 200
+	}
+	k := sort.Search(len(told), func(k int) bool { return told[k].at >= at })
 	for d := range near {
 		for _, i := range [2]int{k + d, k - 1 - d} {
-			if i >= 0 && i < len(told) && (c.own.knows == nothing || told[i].took > c.own.took) {
-				t.Guessed++
+			if i >= 0 && i < len(told) && told[i].took > o.took {
 				return time.Duration(told[i].took), int(told[i].status)
 			}
 		}
 	}
-	if c.own.knows == lost {
-		t.Guessed++
-		return 2 * time.Duration(c.own.took), 200
+	if o.knows == lost {
+		return 2 * time.Duration(o.took), 200
 	}
 	t.Hung++
 	return hang, 200
