@@ -170,12 +170,12 @@ func (m *meter) fates(i, network int) []fate {
 	return nil
 }
 
-// tells are what attempts met in a step. Where few calls sent one, as a breaker's probes do,
+// tells are what first attempts met in a step. Where few calls sent one, as a breaker's probes do,
 // only failures tell what the others would have met.
 func (m *meter) tells(s scrape, network int) (all []fate) {
 	calls := s.sum(ofCalls, nil)
 	fails := s.histogram(tryTook, "failure")
-	cutOff := s[key{ofAttempts, "timeout", -1, 0}]
+	cutOff := s[key{ofAttempts, "timeout", -1, 0}] + s[key{ofRepeats, "timeout", -1, 0}]
 	if n := fails.count(); n > 0 { // those that were cut off took longest
 		fails = fails.below(1 - min(cutOff/n, 1))
 	}
@@ -297,8 +297,8 @@ func (m *meter) count(calls int) {
 func (s scrape) bin() (b Bin) {
 	b.Ended = int(math.Round(s.sum(ofCalls, func(outcome string) bool { return outcome != "canceled" })))
 	b.Answered = int(math.Round(s.sum(ofCalls, func(outcome string) bool { return outcome == "ok" || outcome == "not_retryable" })))
-	b.Attempts = int(math.Round(s.sum(ofAttempts, nil)))
+	b.Attempts = int(math.Round(s.sum(ofAttempts, nil) + s.sum(ofRepeats, nil)))
 	took := s.histogram(callTook, "success")
-	b.P50, b.P99 = took.quantile(0.5), took.quantile(0.99)
+	b.latencies(took.quantile)
 	return b
 }

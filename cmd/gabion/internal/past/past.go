@@ -3,6 +3,7 @@
 package past
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -30,6 +31,20 @@ type Bin struct {
 	Answered int // of these; a permanent no is an answer
 	P50, P99 time.Duration
 	Attempts int
+
+	// Between is where the percentiles may lie by chance: 95 of 100 times in samples as large
+	// as this one.
+	P50Between, P99Between [2]time.Duration
+}
+
+// latencies reads the percentiles of a bin of which all else is known.
+func (b *Bin) latencies(quantile func(p float64) time.Duration) {
+	between := func(p float64) [2]time.Duration {
+		by := 1.96 * math.Sqrt(p*(1-p)/float64(max(b.Answered, 1)))
+		return [2]time.Duration{quantile(max(p-by, 0)), quantile(min(p+by, 1))}
+	}
+	b.P50, b.P99 = quantile(0.5), quantile(0.99)
+	b.P50Between, b.P99Between = between(0.5), between(0.99)
 }
 
 // Good is the share of calls that were answered; 1 if none ended.

@@ -5,7 +5,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/recorded"
@@ -99,7 +98,7 @@ func (r *reel) take(e *record.Entry, o Options) error {
 			r.Repeated = true
 		}
 	case policy.KindAttemptSettled, policy.KindLoserSettled:
-		seen := observe(v)
+		seen := observe(v.Class.String(), v.Code, v.Effect == policy.NoEffect, int64(v.Took))
 		r.settled(attempt{int64(v.At) - int64(v.Took) + shift, seen})
 		if v.Kind == policy.KindLoserSettled {
 			return nil
@@ -154,37 +153,4 @@ func Change(s policy.Setting) config.Change {
 		path, value = section, "off"
 	}
 	return config.Change{Path: path, Value: value}
-}
-
-// observe is what an attempt met.
-func observe(v *policy.Event) observed {
-	o := observed{took: int64(v.Took), knows: met, status: 500}
-	n, err := strconv.Atoi(v.Code)
-	known := err == nil && n >= 100 && n <= 599
-	switch v.Class {
-	case policy.ClassSuccess, policy.ClassClient, policy.ClassBusiness:
-		o.status = 200
-	case policy.ClassNetwork:
-		if o.status = 0; v.Effect == policy.NoEffect {
-			o.status = Refused
-		}
-	case policy.ClassTimeout:
-		if o.status = 504; !known {
-			o.knows = cut
-		}
-	case policy.ClassThrottled:
-		o.status = 429
-	case policy.ClassServer:
-		if o.status = 502; known && n >= 500 {
-			o.status = int16(n)
-		}
-	case policy.ClassContention:
-		o.status = 502
-	case policy.ClassUnclassified:
-	case policy.ClassIgnored:
-		o.knows = lost
-	default:
-		o.knows = nothing
-	}
-	return o
 }

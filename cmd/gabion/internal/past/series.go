@@ -16,6 +16,7 @@ import (
 const (
 	ofCalls    = "gabion_calls_total"
 	ofAttempts = "gabion_attempts_total"
+	ofRepeats  = "retries and hedges, of gabion_attempts_total"
 	ofRetries  = "gabion_retries_total"
 	callTook   = "gabion_call_duration_seconds"
 	tryTook    = "gabion_attempt_duration_seconds"
@@ -222,7 +223,11 @@ func (d *rangeData) series(s *series) {
 		return
 	case ofCalls:
 		k.label = s.Metric["outcome"]
-	case ofAttempts, tryTook, callTook:
+	case ofAttempts:
+		if k.label = s.Metric["result"]; s.Metric["kind"] != "first" {
+			k.what = ofRepeats
+		}
+	case tryTook, callTook:
 		k.label = s.Metric["result"]
 	case ofRetries:
 		k.label = s.Metric["code"]

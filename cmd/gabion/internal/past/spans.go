@@ -175,7 +175,8 @@ func (s *spans) span(v *span, instance string) error {
 	case v.Attributes["gabion.outcome"] != "":
 		s.calls[spanID{v.TraceID, v.SpanID}] = &spanCall{call{at: int64(v.Start), took: took}, v.Attributes["gabion.outcome"]}
 	case v.Attributes["gabion.class"] != "":
-		a.number, a.observed = v.ours(took)
+		a.number, _ = strconv.Atoi(v.Attributes["gabion.attempt"])
+		a.observed = observe(v.Attributes["gabion.class"], v.Attributes["gabion.code"], v.Attributes["gabion.effect"] == "none", took)
 		s.tries = append(s.tries, a)
 	default:
 		return nil
@@ -191,40 +192,6 @@ func (v *span) server() string {
 		return ""
 	}
 	return v.Attributes.first("peer.service", "server.address", "net.peer.name", "http.host")
-}
-
-// ours is what an attempt of gabion's met.
-func (v *span) ours(took int64) (number int, o observed) {
-	number, _ = strconv.Atoi(v.Attributes["gabion.attempt"])
-	o = observed{took: took, knows: met, status: 500}
-	code, err := strconv.Atoi(v.Attributes["gabion.code"])
-	known := err == nil && code >= 100 && code <= 599
-	switch v.Attributes["gabion.class"] {
-	case "success", "client", "business":
-		o.status = 200
-	case "network":
-		if o.status = 0; v.Attributes["gabion.effect"] == "none" {
-			o.status = Refused
-		}
-	case "timeout":
-		if o.status = 504; !known {
-			o.knows = cut
-		}
-	case "throttled":
-		o.status = 429
-	case "server":
-		if o.status = 502; known && code >= 500 {
-			o.status = int16(code)
-		}
-	case "contention":
-		o.status = 502
-	case "unclassified":
-	case "ignored":
-		o.knows = lost
-	default:
-		o.knows = nothing
-	}
-	return number, o
 }
 
 // other is what a request of another client met, and which try it was, from 1.
@@ -258,6 +225,7 @@ func (s *spans) made() (*Past, error) {
 	if len(all) == 0 || s.o.Dependency != "" && !all[s.o.Dependency] {
 		all = s.others
 		s.byRequest()
+		s.Notes = append(s.Notes, "spans of HTTP clients show requests: a call that was refused without one, as by a breaker, is not there, neither in what happened nor in the load")
 	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%s has no spans of gabion's, nor of an HTTP client: spans of clients have the kind 3 and http.request.method", s.o.Name)

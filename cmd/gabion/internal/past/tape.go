@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strconv"
 	"time"
 )
 
@@ -30,6 +31,39 @@ type observed struct {
 	took   int64
 	status int16
 	knows  int8
+}
+
+// observe is what an attempt met, in gabion's words. None says that it had no effect.
+func observe(class, code string, none bool, took int64) observed {
+	o := observed{took: took, knows: met, status: 500}
+	n, err := strconv.Atoi(code)
+	known := err == nil && n >= 100 && n <= 599
+	switch class {
+	case "success", "client", "business":
+		o.status = 200
+	case "network":
+		if o.status = 0; none {
+			o.status = Refused
+		}
+	case "timeout":
+		if o.status = 504; !known {
+			o.knows = cut
+		}
+	case "throttled":
+		o.status = 429
+	case "server":
+		if o.status = 502; known && n >= 500 {
+			o.status = int16(n)
+		}
+	case "contention":
+		o.status = 502
+	case "unclassified":
+	case "ignored":
+		o.knows = lost
+	default:
+		o.knows = nothing
+	}
+	return o
 }
 
 // What is known of an attempt.
@@ -209,9 +243,9 @@ func (t *tape) count(begin int64) {
 	for k := range t.Bins {
 		b := &t.Bins[k]
 		slices.Sort(took[k])
-		b.P50, b.P99 = quantile(took[k], 0.5), quantile(took[k], 0.99)
+		b.latencies(func(p float64) time.Duration { return quantile(took[k], p) })
 		t.Whole.Ended, t.Whole.Answered, t.Whole.Attempts = t.Whole.Ended+b.Ended, t.Whole.Answered+b.Answered, t.Whole.Attempts+b.Attempts
 	}
 	slices.Sort(all)
-	t.Whole.P50, t.Whole.P99 = quantile(all, 0.5), quantile(all, 0.99)
+	t.Whole.latencies(func(p float64) time.Duration { return quantile(all, p) })
 }

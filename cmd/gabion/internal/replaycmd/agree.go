@@ -78,7 +78,7 @@ func compare(p *past.Past, r *lab.Report) (*agreement, error) {
 			Ended: round(ended), Answered: round(good), Attempts: round(of.Attempts.Mid[i] * p.Width.Seconds()),
 			P50: seconds(of.P50.Mid[i]), P99: seconds(of.P99.Mid[i]),
 		}
-		b := judge(then, now)
+		b := judge(then, now, true)
 		if calls += then.Ended; b.agrees() {
 			same += then.Ended
 		}
@@ -96,7 +96,7 @@ func compare(p *past.Past, r *lab.Report) (*agreement, error) {
 		}
 		*q.to = seconds(mean.Value)
 	}
-	a.whole = judge(p.Whole, a.whole.now)
+	a.whole = judge(p.Whole, a.whole.now, false)
 	a.share = float64(same) / float64(max(calls, 1))
 	return a, nil
 }
@@ -110,14 +110,26 @@ func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second))
 }
 
-// judge compares a bin with its replay.
-func judge(then, now past.Bin) pair {
+// judge compares a bin with its replay. By chance a bin may differ as far as another sample of the
+// same calls would, 95 times of 100; the whole may not.
+func judge(then, now past.Bin, chance bool) pair {
 	p := pair{then: then, now: now, good: now.Good()}
 	p.knowsP50, p.knows9 = then.Answered >= leastP50, then.Answered >= leastP99
-	p.calls = math.Abs(then.Good()-now.Good()) <= pointsApart
+	apart := pointsApart
 	p.p50 = !p.knowsP50 || near(then.P50, now.P50)
 	p.p99 = !p.knows9 || near(then.P99, now.P99)
+	if chance {
+		g := then.Good()
+		apart = max(apart, 1.96*math.Sqrt(g*(1-g)/float64(max(then.Ended, 1))))
+		p.p50 = p.p50 || within(then.P50Between, now.P50)
+		p.p99 = p.p99 || within(then.P99Between, now.P99)
+	}
+	p.calls = math.Abs(then.Good()-now.Good()) <= apart
 	return p
+}
+
+func within(between [2]time.Duration, d time.Duration) bool {
+	return between[0] <= d && d <= between[1]
 }
 
 func near(then, now time.Duration) bool {

@@ -9,10 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/past"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/lab"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // truth is a world with known parameters: its clients, its service, its faults.
@@ -96,51 +98,92 @@ func metric(t testing.TB, r *lab.Report, key string) float64 {
 	return m.Value
 }
 
+// httpSource is of clients without gabion: calls that are refused without a request leave no span.
+const (
+	httpSource  = "spans of HTTP"
+	plainPolicy = "{safe: true, timeout: {call: 2s, attempt: 800ms}, retry: off, breaker: off}"
+)
+
+// sources are the forms in which the same run is read.
+var sources = []struct {
+	name  string
+	write func(recording []byte, events []policy.Event, to io.Writer)
+}{
+	{"recording", func(text []byte, _ []policy.Event, to io.Writer) { _, _ = to.Write(text) }},
+	{"spans of gabion", func(_ []byte, all []policy.Event, to io.Writer) { ourSpans(all, to) }},
+	{"metrics, native", func(_ []byte, all []policy.Event, to io.Writer) { rangeOf(all, 5*time.Second, true, to) }},
+	{"metrics, classic", func(_ []byte, all []policy.Event, to io.Writer) { rangeOf(all, 5*time.Second, false, to) }},
+	{httpSource, func(_ []byte, all []policy.Event, to io.Writer) { httpSpans(all, to) }},
+}
+
 // Replays of worlds with known parameters agree with what happened there, and foresee what
-// another policy does there.
+// another policy does there, from whatever source they are made.
 func TestReplaysAgainstTheTruth(t *testing.T) {
-	agreed, foreseen := 0, 0
+	agreed, foreseen := map[string]int{}, map[string]int{}
 	for i := range truths {
 		w := &truths[i]
 		var text bytes.Buffer
 		w.run(t, w.policy, &text)
-		p, err := past.ReadFrom(&text, past.Options{Name: w.name})
+		events := entries(t, text.Bytes())
+		other := w.run(t, other, nil)
+		recorded, err := past.ReadFrom(bytes.NewReader(text.Bytes()), past.Options{Name: w.name})
 		if err != nil {
 			t.Fatal(err)
 		}
-		of, s := replayOf(t, p, p.Policy)
-		r, err := s.Run(t.Context(), lab.Options{Alone: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		a, err := compare(p, r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := parse("other", "  "+of.name+": "+other+"\n")
-		if err != nil {
-			t.Fatal(err)
-		}
-		now, err := s.Run(t.Context(), lab.Options{Alone: true, Config: f})
-		if err != nil {
-			t.Fatal(err)
-		}
-		then := w.run(t, other, nil)
-		good, p50, p99 := metric(t, now, "goodput")-metric(t, then, "goodput"), metric(t, now, "p50")/metric(t, then, "p50")-1, metric(t, now, "p99")/metric(t, then, "p99")-1
-		fits := math.Abs(good) <= pointsApart && math.Abs(p50) <= latencyApart && math.Abs(p99) <= latencyApart
-		if fits {
-			foreseen++
-		}
-		if a.holds() {
-			agreed++
-		}
-		t.Logf("%-18s agrees %-5v %3.0f%% of calls in bins; whole %5.1f%% vs %5.1f%%, p99 %v vs %v | another policy: answered %+.1f points, p50 %+.0f%%, p99 %+.0f%% %v", w.name, a.holds(), 100*a.share,
-			100*p.Whole.Good(), 100*a.whole.good, p.Whole.P99, a.whole.now.P99, 100*good, 100*p50, 100*p99, fits)
-		if testing.Verbose() && !a.holds() {
-			var table strings.Builder
-			_ = a.write(&table)
-			t.Log(table.String())
+		for _, source := range sources {
+			if source.name == httpSource {
+				text.Reset()
+				w.run(t, plainPolicy, &text)
+				events = entries(t, text.Bytes())
+				if recorded, err = past.ReadFrom(bytes.NewReader(text.Bytes()), past.Options{Name: w.name}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var made bytes.Buffer
+			source.write(text.Bytes(), events, &made)
+			p, err := past.ReadFrom(&made, past.Options{Name: w.name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, fits, said := held(t, p, recorded, other)
+			if a.holds() {
+				agreed[source.name]++
+			}
+			if fits {
+				foreseen[source.name]++
+			}
+			t.Logf("%-16s %-16s %s", w.name, source.name, said)
+			if testing.Verbose() && !a.holds() {
+				var table strings.Builder
+				_ = a.write(&table)
+				t.Log(table.String())
+			}
 		}
 	}
-	t.Logf("%d of %d agree, %d are foreseen", agreed, len(truths), foreseen)
+	t.Logf("of %d: agree %v, foreseen %v", len(truths), agreed, foreseen)
+}
+
+// held holds a replay against what happened, and against what another policy did there.
+func held(t *testing.T, p, recorded *past.Past, truth *lab.Report) (a *agreement, fits bool, said string) {
+	t.Helper()
+	w, s := replayOf(t, p, recorded.Policy)
+	r, err := s.Run(t.Context(), lab.Options{Alone: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, err = compare(p, r); err != nil {
+		t.Fatal(err)
+	}
+	f, err := parse("other", "  "+w.name+": "+other+"\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := s.Run(t.Context(), lab.Options{Alone: true, Config: f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, p50, p99 := metric(t, now, "goodput")-metric(t, truth, "goodput"), metric(t, now, "p50")/metric(t, truth, "p50")-1, metric(t, now, "p99")/metric(t, truth, "p99")-1
+	fits = math.Abs(good) <= pointsApart && math.Abs(p50) <= latencyApart && math.Abs(p99) <= latencyApart
+	return a, fits, fmt.Sprintf("agrees %-5v %3.0f%% of calls in bins; answered %5.1f%% and %5.1f%%, p99 %s and %s | another policy: answered %+.1f points, p50 %+.0f%%, p99 %+.0f%% %v", a.holds(), 100*a.share,
+		100*p.Whole.Good(), 100*a.whole.good, latency(p.Whole.P99, true), latency(a.whole.now.P99, true), 100*good, 100*p50, 100*p99, fits)
 }
