@@ -84,6 +84,8 @@ type meter struct {
 	steps []scrape
 	part  float64 // of the calls, those that are replayed
 	rest  float64
+
+	unlimited bool // no attempt is throttled
 	draws *rand.Rand
 }
 
@@ -120,11 +122,11 @@ func (m *meter) develop(o *Options) (*Past, error) {
 	for i := range m.steps {
 		m.calls(i, m.fates(i, network))
 	}
-	slices.SortStableFunc(m.Rows, func(a, b Row) int { return int(min(max(a.At-b.At, -1), 1)) })
 	if len(m.Rows) == 0 {
 		return nil, o.none(m.Dependency)
 	}
 	m.count(int(calls))
+	m.limit(network)
 	return m.Past, nil
 }
 
@@ -188,14 +190,16 @@ func (m *meter) tells(s scrape, network int) (all []fate) {
 		switch k.label {
 		case "ignored", "rejected", "crashed":
 			continue
+		case "throttled":
+			if f.status = 429; m.unlimited {
+				continue
+			}
 		case "success", "client", "business":
 			f.status, f.took = 200, s.histogram(tryTook, "success")
 		case "network":
 			f.status = network
 		case "timeout":
 			f.status, f.took = 200, nil
-		case "throttled":
-			f.status = 429
 		case "server":
 			f.status = s.server()
 		case "contention":
@@ -206,7 +210,7 @@ func (m *meter) tells(s scrape, network int) (all []fate) {
 		sent += n
 		all = append(all, f)
 	}
-	if 2*sent < calls {
+	if 2*sent < calls && !m.unlimited {
 		all = slices.DeleteFunc(all, func(f fate) bool { return f.status == 200 && f.took != nil })
 	}
 	slices.SortFunc(all, func(a, b fate) int { return a.status*2 - b.status*2 + len(a.took) - len(b.took) })
@@ -267,7 +271,7 @@ func (m *meter) calls(i int, all []fate) {
 	for k := range rows {
 		rows[k].At = m.at[i] + time.Duration((float64(k)+m.draws.Float64())/float64(len(rows))*float64(m.step))
 	}
-	m.Rows = append(m.Rows, rows...)
+	m.Rows = append(m.Rows, sorted(rows)...)
 }
 
 // count counts in bins of whole steps.

@@ -70,6 +70,8 @@ type Past struct {
 	Bins  []Bin
 	Whole Bin
 
+	Limit *Limit // what answered 429, as far as that was a rate; nil if nothing did
+
 	Repeated bool // attempts were repeated after they may have had an effect
 	Hung     int  // rows of which only is known that no answer came in time
 	Guessed  int  // rows whose attempt says nothing, or was not sent: they have what others met then

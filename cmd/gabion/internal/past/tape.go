@@ -145,6 +145,7 @@ func (t *tape) develop() *Past {
 		t.Rows = append(t.Rows, row)
 	}
 	t.count(begin)
+	t.limit(begin, told)
 	return &t.Past
 }
 

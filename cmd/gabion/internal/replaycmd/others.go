@@ -93,10 +93,10 @@ func (w *world) against(name string) (side, error) {
 }
 
 // run runs the scenario with a side's policy.
-func (s *side) run(ctx context.Context, of *lab.Scenario) (*lab.Report, error) {
+func (s *side) run(ctx context.Context, of *lab.Scenario) error {
 	r, err := of.Run(ctx, s.options)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	k := 0
 	if s.options.Rival != "" {
@@ -104,7 +104,7 @@ func (s *side) run(ctx context.Context, of *lab.Scenario) (*lab.Report, error) {
 	}
 	read, err := replayed(r)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	number := func(key, phase string) float64 {
 		mean, _, err := r.Metric(k, key, "", phase)
@@ -118,7 +118,7 @@ func (s *side) run(ctx context.Context, of *lab.Scenario) (*lab.Report, error) {
 	for _, x := range read.Sides[k].Series.Attempts.Mid {
 		s.sent += x
 	}
-	return r, nil
+	return nil
 }
 
 // table writes the sides below each other. Attempts are those of the first side's as one.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -105,7 +106,7 @@ func (r *request) main(ctx context.Context, name string) int {
 	if err != nil {
 		return r.failed(err)
 	}
-	s, err := r.scenario(w)
+	a, s, err := r.fit(ctx, w)
 	if err != nil {
 		return r.failed(err)
 	}
@@ -113,13 +114,8 @@ func (r *request) main(ctx context.Context, name string) int {
 	if err != nil {
 		return r.failed(err)
 	}
-	report, err := sides[0].run(ctx, s)
-	if err != nil {
-		return r.failed(err)
-	}
-	a, err := compare(w.p, report)
-	if err != nil {
-		return r.failed(err)
+	if r.out != "" {
+		fmt.Fprintf(r.stderr, "scenario written to %s, its calls beside it\n", r.out)
 	}
 	if err := errors.Join(a.write(r.stdout), r.said(w)); err != nil {
 		return r.failed(err)
@@ -128,9 +124,9 @@ func (r *request) main(ctx context.Context, name string) int {
 		fmt.Fprintln(r.stderr, "gabion lab replay: what other policies would do can't be told from this; --force tells it all the same")
 		return exitFindings
 	}
-	for i := range sides[1:] {
-		if _, err := sides[i+1].run(ctx, s); err != nil {
-			return r.failed(fmt.Errorf("%s: %w", sides[i+1].name, err))
+	for i := range sides {
+		if err := sides[i].run(ctx, s); err != nil {
+			return r.failed(fmt.Errorf("%s: %w", sides[i].name, err))
 		}
 	}
 	fmt.Fprintln(r.stdout, "\nThe same with other policies:")
@@ -139,6 +135,36 @@ func (r *request) main(ctx context.Context, name string) int {
 		return r.failed(err)
 	}
 	return exitOK
+}
+
+// fit makes the scenario. Where attempts were answered 429, that is a rate limit, unless the
+// replay agrees better if it is not.
+func (r *request) fit(ctx context.Context, w *world) (*agreement, *lab.Scenario, error) {
+	a, s, err := r.try(ctx, w)
+	if err != nil || w.p.Limit == nil {
+		return a, s, err
+	}
+	w.limited = true
+	limited, t, err := r.try(ctx, w)
+	if err != nil || limited.share >= a.share && (limited.holds() || !a.holds()) {
+		return limited, t, err
+	}
+	w.limited = false
+	return r.try(ctx, w)
+}
+
+// try makes a scenario, and holds it against what happened.
+func (r *request) try(ctx context.Context, w *world) (*agreement, *lab.Scenario, error) {
+	s, err := r.scenario(w)
+	if err != nil {
+		return nil, nil, err
+	}
+	report, err := s.Run(ctx, lab.Options{Alone: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	a, err := compare(w.p, report)
+	return a, s, err
 }
 
 // world reads what happened, and the policy.
@@ -193,9 +219,6 @@ func (r *request) scenario(w *world) (*lab.Scenario, error) {
 	if err := labcmd.WriteFile(out, func(to io.Writer) error { _, err := io.WriteString(to, text); return err }); err != nil {
 		return nil, err
 	}
-	if r.out != "" {
-		fmt.Fprintf(r.stderr, "scenario written to %s, its calls to %s\n", out, calls)
-	}
 	return lab.Load(out)
 }
 
@@ -210,6 +233,9 @@ func (r *request) said(w *world) error {
 		}
 	}
 	item("%s", assumption)
+	if w.limited {
+		item("From %s to %s the dependency lets %.3g attempts a second through and answers 429 to the others, a tenth of a second's at once: so it was then on average.", p.Limit.At.Round(time.Second), (p.Limit.At + p.Limit.For).Round(time.Second), p.Limit.Rate)
+	}
 	if p.Hung > 0 {
 		item("%s of the attempts were cut off, and no other shows what they would have met: they count as never answered, so longer timeouts look no better than they are.", percent(p.Hung, len(p.Rows)))
 	}

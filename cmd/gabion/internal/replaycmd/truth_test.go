@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/past"
-	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/lab"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -71,22 +69,6 @@ func (w *truth) run(t testing.TB, policy string, record io.Writer) *lab.Report {
 		t.Fatal(err)
 	}
 	return r
-}
-
-// replayOf makes the scenario of a past in a folder.
-func replayOf(t testing.TB, p *past.Past, changes []config.Change) (*world, *lab.Scenario) {
-	t.Helper()
-	w, err := newWorld(p, changes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &request{out: filepath.Join(t.TempDir(), "x.yaml"), stderr: io.Discard}
-	s, err := r.scenario(w)
-	if err != nil {
-		text, _ := os.ReadFile(r.out)
-		t.Fatalf("%v\n%s", err, text)
-	}
-	return w, s
 }
 
 func metric(t testing.TB, r *lab.Report, key string) float64 {
@@ -166,12 +148,12 @@ func TestReplaysAgainstTheTruth(t *testing.T) {
 // held holds a replay against what happened, and against what another policy did there.
 func held(t *testing.T, p, recorded *past.Past, truth *lab.Report) (a *agreement, fits bool, said string) {
 	t.Helper()
-	w, s := replayOf(t, p, recorded.Policy)
-	r, err := s.Run(t.Context(), lab.Options{Alone: true})
+	w, err := newWorld(p, recorded.Policy)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, err = compare(p, r); err != nil {
+	a, s, err := (&request{out: filepath.Join(t.TempDir(), "x.yaml"), stderr: io.Discard}).fit(t.Context(), w)
+	if err != nil {
 		t.Fatal(err)
 	}
 	f, err := parse("other", "  "+w.name+": "+other+"\n")

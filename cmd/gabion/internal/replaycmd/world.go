@@ -24,6 +24,7 @@ type world struct {
 	name     string // of the service and of the policy
 	policies string // the dependency's section of a policy file, without what is the default
 	file     *config.File
+	limited  bool // what was answered 429 is answered by a rate limit
 }
 
 // newWorld makes a world with the policy that was in force, which changes say.
@@ -97,8 +98,8 @@ func (w *world) scenario(calls string) string {
 	line("    count: %d", p.Clients)
 	line("    loop: trace")
 	begin := ""
-	if p.Rows[0].At > 0 {
-		begin = ", begin " + p.Rows[0].At.String()
+	if first := w.rows()[0].At; first > 0 {
+		begin = ", begin " + first.String()
 	}
 	line("    replay: %s", strconv.Quote("from "+calls+", at at ns, took took ns, status status"+begin))
 	if today.Timeout.Call > 0 {
@@ -114,6 +115,11 @@ func (w *world) scenario(calls string) string {
 	line("    calls: [{to: %s%s}]", w.name, more)
 	line("services:")
 	line("  %s: {time: %s}", w.name, policy.FormatDuration(max(p.Whole.P50, time.Millisecond)))
+	if w.limited {
+		burst := max(int(p.Limit.Rate*burstTime.Seconds()), 1)
+		line("faults:")
+		line("  - {kind: rate_limit, service: %s, at: %s, for: %s, limit: {rate: %.3g/s, burst: %d}}", w.name, p.Limit.At, p.Limit.For, p.Limit.Rate, burst)
+	}
 	line("policies:")
 	b.WriteString(w.policies)
 	return b.String()
@@ -131,11 +137,22 @@ func (w *world) story() string {
 // assumption is what every replay takes for granted.
 const assumption = "Attempts meet what attempts met then, however many are sent: a dependency that more attempts make slower, or fewer make faster, is not in it."
 
+// burstTime is how much of the rate may come at once: what happened does not show it.
+const burstTime = 100 * time.Millisecond
+
+// rows are the calls.
+func (w *world) rows() []past.Row {
+	if w.limited {
+		return w.p.Limit.Rows
+	}
+	return w.p.Rows
+}
+
 // writeCalls writes the calls.
 func (w *world) writeCalls(to io.Writer) error {
 	out := bufio.NewWriter(to)
 	fmt.Fprintln(out, "at,took,status")
-	for _, r := range w.p.Rows {
+	for _, r := range w.rows() {
 		status := strconv.Itoa(r.Status)
 		if r.Status == past.Refused {
 			status = "refused"
