@@ -77,10 +77,8 @@ func (m *meter) limit(network int) {
 	}
 	whole := *m.Past
 	m.Rows, m.unlimited = nil, true
-	for i := range m.steps {
-		m.calls(i, m.fates(i, network))
-	}
-	l := &Limit{At: max(m.at[first], 0), For: time.Duration(last-first+1) * m.step, Rows: m.Rows}
+	m.rows(network)
+	l := &Limit{At: m.at[first], For: time.Duration(last-first+1) * m.step, Rows: m.Rows}
 	l.Rate = through / l.For.Seconds() * m.part
 	if *m.Past = whole; l.Rate > 0 {
 		m.Past.Limit = l

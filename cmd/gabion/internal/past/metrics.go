@@ -39,10 +39,14 @@ func readRange(in io.Reader, o Options) (*Past, error) {
 		return nil, fmt.Errorf("%s has %d points in time, and a replay needs at least 4: ask for a longer time, or a smaller step", o.Name, len(times))
 	}
 	p := &Past{Kind: "metrics over time", Dependency: name, Clients: len(d.instances), Begin: time.UnixMilli(times[0]).UTC()}
-	m := &meter{Past: p, step: stepOf(times), first: times[0]}
+	m := &meter{Past: p, step: stepOf(times)}
+	before := time.Duration(0)
 	for _, at := range times[1:] {
+		end := time.Duration(at-times[0]) * time.Millisecond
 		m.steps = append(m.steps, d.scrapes[at])
-		m.at = append(m.at, time.Duration(at-times[0])*time.Millisecond-m.step)
+		m.at = append(m.at, max(end-m.step, before)) // after a gap, at its end
+		m.long = append(m.long, end-m.at[len(m.at)-1])
+		before = end
 	}
 	return m.develop(&o)
 }
@@ -79,14 +83,15 @@ func stepOf(times []int64) time.Duration {
 type meter struct {
 	*Past
 	step  time.Duration
-	first int64
 	at    []time.Duration // when the steps begin
+	long  []time.Duration
 	steps []scrape
 	part  float64 // of the calls, those that are replayed
 	rest  float64
 
 	unlimited bool // no attempt is throttled
-	draws *rand.Rand
+	fine      bool // histograms are native
+	draws     *rand.Rand
 }
 
 // what an attempt met, with its weight.
@@ -111,6 +116,7 @@ func (m *meter) develop(o *Options) (*Past, error) {
 	network := 0
 	for _, s := range m.steps {
 		for k, n := range s {
+			m.fine = m.fine || k.high > 0 && k.low >= 0
 			if k.what == ofRetries && n > 0 {
 				m.Repeated = m.Repeated || k.label != "network" && k.label != "429" && k.label != "throttled"
 			}
@@ -119,15 +125,26 @@ func (m *meter) develop(o *Options) (*Past, error) {
 	if !m.Repeated {
 		network = Refused
 	}
-	for i := range m.steps {
-		m.calls(i, m.fates(i, network))
-	}
+	m.rows(network)
 	if len(m.Rows) == 0 {
 		return nil, o.none(m.Dependency)
 	}
-	m.count(int(calls))
+	if m.count(int(calls)); !m.fine {
+		m.Notes = append(m.Notes, "latencies are known to a classic bucket, which is up to 2.5 times as wide as it is long, so a p99 may be off by as much as 25 %: native histograms tell more")
+	}
 	m.limit(network)
 	return m.Past, nil
+}
+
+// rows makes the calls of all steps.
+func (m *meter) rows(network int) {
+	told := make([][]fate, len(m.steps))
+	for i, s := range m.steps {
+		told[i] = m.tells(s, network)
+	}
+	for i := range m.steps {
+		m.calls(i, m.fates(i, told))
+	}
 }
 
 // choose leaves out processes, with their calls, where there are more calls than a scenario takes.
@@ -156,15 +173,15 @@ func (s scrape) sum(what string, fits func(label string) bool) (n float64) {
 }
 
 // fates are what attempts met in a step, or in the nearest one that tells.
-func (m *meter) fates(i, network int) []fate {
+func (m *meter) fates(i int, told [][]fate) []fate {
 	for d := range len(m.steps) {
 		for _, k := range [2]int{i - d, i + d} {
 			if k >= 0 && k < len(m.steps) {
-				if all := m.tells(m.steps[k], network); len(all) > 0 {
-					if d > 0 {
-						m.Guessed += int(m.steps[i].sum(ofCalls, nil) * m.part)
-					}
-					return all
+				if len(told[k]) > 0 && d > 0 {
+					m.Guessed += int(m.steps[i].sum(ofCalls, nil) * m.part)
+				}
+				if len(told[k]) > 0 {
+					return told[k]
 				}
 			}
 		}
@@ -269,19 +286,19 @@ func (m *meter) calls(i int, all []fate) {
 	}
 	m.draws.Shuffle(len(rows), func(a, b int) { rows[a], rows[b] = rows[b], rows[a] })
 	for k := range rows {
-		rows[k].At = m.at[i] + time.Duration((float64(k)+m.draws.Float64())/float64(len(rows))*float64(m.step))
+		rows[k].At = m.at[i] + time.Duration((float64(k)+m.draws.Float64())/float64(len(rows))*float64(m.long[i]))
 	}
 	m.Rows = append(m.Rows, sorted(rows)...)
 }
 
 // count counts in bins of whole steps.
 func (m *meter) count(calls int) {
-	span := m.at[len(m.at)-1] + m.step
+	span := m.at[len(m.at)-1] + m.long[len(m.at)-1]
 	m.Width = (widthFor(span, calls) + m.step - 1) / m.step * m.step
 	merged := make([]scrape, (span+m.Width-1)/m.Width)
 	whole := scrape{}
 	for i, s := range m.steps {
-		k := int(max(m.at[i], 0) / m.Width)
+		k := int(m.at[i] / m.Width)
 		if merged[k] == nil {
 			merged[k] = scrape{}
 		}

@@ -69,7 +69,7 @@ func (s *sample) UnmarshalJSON(text []byte) error {
 		return fmt.Errorf("a value is no pair of a time and a number in quotes: %.60s", text)
 	}
 	x, err := strconv.ParseFloat(value, 64)
-	if err != nil || !(math.Abs(at) < 1e12) {
+	if err != nil || !(at >= 0 && at < 9e9) {
 		return fmt.Errorf("a value is no pair of a time and a number in quotes: %.60s", text)
 	}
 	s.at, s.x = int64(math.Round(at*1000)), x
@@ -86,7 +86,7 @@ type native struct {
 func (h *native) UnmarshalJSON(text []byte) error {
 	var at float64
 	var body struct{ Buckets [][]any }
-	if err := json.Unmarshal(text, &[]any{&at, &body}); err != nil || !(math.Abs(at) < 1e12) {
+	if err := json.Unmarshal(text, &[]any{&at, &body}); err != nil || !(at >= 0 && at < 9e9) {
 		return fmt.Errorf("a histogram is no pair of a time and buckets: %.60s", text)
 	}
 	h.at = int64(math.Round(at * 1000))

@@ -227,6 +227,9 @@ func (s *spans) made() (*Past, error) {
 		s.byRequest()
 		s.Notes = append(s.Notes, "spans of HTTP clients show requests: a call that was refused without one, as by a breaker, is not there, neither in what happened nor in the load")
 	}
+	if !all[s.o.Dependency] && s.o.Dependency != "" {
+		maps.Copy(all, s.ours) // for the message
+	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%s has no spans of gabion's, nor of an HTTP client: spans of clients have the kind 3 and http.request.method", s.o.Name)
 	}

@@ -143,7 +143,8 @@ func (a *agreement) write(w io.Writer) error {
 	if !a.holds() {
 		said = "THE REPLAY DOES NOT AGREE with what happened"
 	}
-	fmt.Fprintf(w, "%s: %.0f%% of the calls are in bins of %s in which\nanswers are within 5 points, and p50 and p99 within 15%%; at least 90%% must be,\nand the whole.\n\n", said, 100*a.share, a.width)
+	fmt.Fprintf(w, "%s.\n%.0f%% of the calls are in bins of %s that agree, and 90%% must be; the whole %s.\nTo agree, answers are within 5 points, p50 and p99 within 15%%; bins also by chance.\n\n",
+		said, 100*a.share, a.width, map[bool]string{true: "agrees", false: "differs"}[a.whole.agrees()])
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "from\tcalls\tanswered\treplay\tp50\treplay\tp99\treplay\t\t")
 	for i := range a.bins {
