@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/past"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/lab"
 	"github.com/gabion-go/gabion/policy"
@@ -44,7 +45,7 @@ func (w *world) sides(against []string) ([]side, error) {
 	for _, s := range w.file.Explain(w.name) {
 		for _, fact := range facts {
 			if s.Source != "default" && (s.Path == fact || strings.HasPrefix(s.Path, fact+".")) && s.Path != "timeout.call" {
-				same = append(same, change(s))
+				same = append(same, past.Change(s))
 			}
 		}
 	}

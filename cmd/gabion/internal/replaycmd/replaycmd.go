@@ -18,7 +18,6 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/past"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/lab"
-	"github.com/gabion-go/gabion/policy"
 )
 
 // The exit codes of every gabion command.
@@ -186,19 +185,22 @@ func (r *request) world(name string) (*world, error) {
 		if _, ok := f.Policies[p.Dependency]; !ok {
 			return nil, fmt.Errorf("%s has no policy of %s: it has %s", r.config, p.Dependency, strings.Join(f.Names(), ", "))
 		}
-		changes = nil
-		for _, s := range f.Reveal(p.Dependency) {
-			if s.Source != "default" {
-				changes = append(changes, change(s))
-			}
-		}
+		changes = changesOf(f, p.Dependency)
 	case !p.HasPolicy:
 		return nil, fmt.Errorf("%s does not say which policy was in force: name its file with --config", name)
 	}
 	return newWorld(p, changes)
 }
 
-func change(s policy.Setting) config.Change { return past.Change(s) }
+// changesOf is what a file says of a dependency that is not the default.
+func changesOf(f *config.File, dependency string) (changes []config.Change) {
+	for _, s := range f.Reveal(dependency) {
+		if s.Source != "default" {
+			changes = append(changes, past.Change(s))
+		}
+	}
+	return changes
+}
 
 // scenario writes the files of the scenario and loads it.
 func (r *request) scenario(w *world) (*lab.Scenario, error) {
@@ -236,10 +238,10 @@ func (r *request) said(w *world) error {
 	if w.limited {
 		item("From %s to %s the dependency lets %.3g attempts a second through and answers 429 to the others, a tenth of a second's at once: so it was then on average.", p.Limit.At.Round(time.Second), (p.Limit.At + p.Limit.For).Round(time.Second), p.Limit.Rate)
 	}
-	if p.Hung > 0 {
+	if 2000*p.Hung > len(p.Rows) {
 		item("%s of the attempts were cut off, and no other shows what they would have met: they count as never answered, so longer timeouts look no better than they are.", percent(p.Hung, len(p.Rows)))
 	}
-	if p.Guessed > 0 {
+	if 2000*p.Guessed > len(p.Rows) {
 		item("%s of the calls have no attempt that tells, as where a breaker was open: they meet what the nearest attempts met.", percent(p.Guessed, len(p.Rows)))
 	}
 	if p.Left > 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -98,6 +99,16 @@ var sources = []struct {
 	{httpSource, func(_ []byte, all []policy.Event, to io.Writer) { httpSpans(all, to) }},
 }
 
+// differs are the replays that do not agree with what happened, each for a reason that the
+// documents give: capacity that was short; a rate limit seen through a few counters, or by a client
+// that waits unseen; outages of one step of the metrics; a p99 that lies anywhere in a wide bucket.
+var differs = map[string]string{
+	"brown-out":       "recording, spans of gabion, metrics, native, metrics, classic",
+	"throttled":       "metrics, native, metrics, classic, spans of HTTP",
+	"flapping":        "metrics, native, metrics, classic",
+	"errors for half": "metrics, classic",
+}
+
 // Replays of worlds with known parameters agree with what happened there, and foresee what
 // another policy does there, from whatever source they are made.
 func TestReplaysAgainstTheTruth(t *testing.T) {
@@ -112,7 +123,10 @@ func TestReplaysAgainstTheTruth(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, source := range sources {
+		for k, source := range sources {
+			if os.Getenv("GABION_SOAK") == "" && ((i+k)%len(sources) != 0 || i%2 == 0) { // one of ten
+				continue
+			}
 			if source.name == httpSource {
 				text.Reset()
 				w.run(t, plainPolicy, &text)
@@ -128,8 +142,14 @@ func TestReplaysAgainstTheTruth(t *testing.T) {
 				t.Fatal(err)
 			}
 			a, fits, said := held(t, p, recorded, other)
+			if want := !strings.Contains(differs[w.name], source.name); a.holds() != want {
+				t.Errorf("%s from %s: the replay agrees: %v, want %v", w.name, source.name, a.holds(), want)
+			}
 			if a.holds() {
 				agreed[source.name]++
+			}
+			if a.holds() && !fits && source.name != "metrics, classic" {
+				t.Errorf("%s from %s: the replay agrees, and is wrong about another policy: %s", w.name, source.name, said)
 			}
 			if fits {
 				foreseen[source.name]++
