@@ -43,7 +43,7 @@ func (t *tape) limit(begin int64, told []attempt) {
 	for _, r := range t.Rows {
 		if r.Status == 429 {
 			k := nearest(of, begin+int64(r.At))
-			r.Took, r.Status = time.Duration(of[k].took), int(of[k].status)
+			r.Took, r.Status = time.Duration(of[k].took), of[k].status
 		}
 		l.Rows = append(l.Rows, r)
 	}

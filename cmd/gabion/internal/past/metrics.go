@@ -112,7 +112,7 @@ func (m *meter) develop(o *Options) (*Past, error) {
 	if err := m.choose(calls); err != nil {
 		return nil, fmt.Errorf("%s: %w", o.Name, err)
 	}
-	m.draws = rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same calls each time
+	m.draws = rand.New(rand.NewPCG(1, 2)) // the same calls each time
 	network := 0
 	for _, s := range m.steps {
 		for k, n := range s {
@@ -153,7 +153,7 @@ func (m *meter) choose(calls float64) error {
 	for calls*m.part > maxCalls {
 		k := math.Ceil(calls / maxCalls)
 		if float64(m.Clients) < k {
-			return &TooManyError{time.Duration(maxCalls / calls * float64(m.at[len(m.at)-1]))}
+			return &tooManyError{time.Duration(maxCalls / calls * float64(m.at[len(m.at)-1]))}
 		}
 		kept := int(float64(m.Clients) / k)
 		m.Notes = append(m.Notes, fmt.Sprintf("there are more calls than a scenario takes: it has %d of the %d processes, with their share of the calls", kept, m.Clients))

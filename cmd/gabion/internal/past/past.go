@@ -83,7 +83,7 @@ type Past struct {
 func (p *Past) Span() time.Duration { return time.Duration(len(p.Bins)) * p.Width }
 
 // Trouble is from the first bin to the end of the last in which clearly fewer calls were
-// answered than usual, or answers took clearly longer; ok is false where there is none.
+// answered than usual, or answers took clearly longer; ok is false where nothing was wrong.
 func (p *Past) Trouble() (from, to time.Duration, ok bool) {
 	var good, slow []float64
 	for _, b := range p.Bins {

@@ -65,13 +65,13 @@ func TestSmallSources(t *testing.T) {
 func TestWhatCannotBeReplayed(t *testing.T) {
 	for _, c := range []struct{ fact, text, want string }{
 		{"nothing", "", "x is empty: name a recording"},
-		{"something else", "hello\n", "x:1: it is none of what can be replayed: name a recording"},
+		{"something else", "hello\n", "x:1: it can't be replayed: name a recording"},
 		{"a recording without calls", strings.SplitAfter(smallRecording, "}\n")[0], "x is empty: it has no events"},
 		{"a recording that breaks at once", `{"kind":"header","version":1}` + "\n" + `{"kind":"nonsense"}` + "\n", "x: line 2: kind"},
 		{"spans that are no JSON", `{"resourceSpans":[}` + "\n", "x:1: invalid character '}'"},
 		{"spans over several lines", "{\n\"resourceSpans\":[]}\n", "jq -c . makes lines"},
 		{"a span that ends first", strings.Replace(smallHTTP, `"1050000000"`, `"5"`, 1), "x:1: span a ends before it starts"},
-		{"a time that is none", strings.Replace(smallHTTP, `"1050000000"`, `"soon"`, 1), `x:1: "soon" is no time in nanoseconds`},
+		{"an invalid time", strings.Replace(smallHTTP, `"1050000000"`, `"soon"`, 1), `x:1: "soon" is no time in nanoseconds`},
 		{"spans of servers", strings.ReplaceAll(strings.Replace(smallHTTP, `"SPAN_KIND_CLIENT"`, "2", 1), `"kind":3`, `"kind":2`), "has no spans of gabion's, nor of an HTTP client"},
 		{"several dependencies", strings.Replace(smallHTTP, `{"stringValue":"db"}`, `{"stringValue":"eb"}`, 1), "choose one with --dependency: db, eb"},
 		{"an error of Prometheus", `{"status":"error","errorType":"bad_data","error":"parse error"}`, "Prometheus answered an error: parse error"},
@@ -79,7 +79,7 @@ func TestWhatCannotBeReplayed(t *testing.T) {
 		{"series without names", `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"dependency":"db"},"values":[]}]}}`, "ask for the counters themselves"},
 		{"series of others", `{"status":"success","data":{"resultType":"matrix","result":[]}}`, "has none of gabionprom's series"},
 		{"a cut answer", smallMetrics[:len(smallMetrics)/2], "at byte"},
-		{"a value that is none", strings.Replace(smallMetrics, `[5,"10"]`, `[5,10]`, 1), "a value is no pair of a time and a number in quotes: [5,10]"},
+		{"an invalid value", strings.Replace(smallMetrics, `[5,"10"]`, `[5,10]`, 1), "a value is no pair of a time and a number in quotes: [5,10]"},
 		{"few points", `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"gabion_calls_total","dependency":"db","outcome":"ok"},"values":[[0,"0"],[5,"10"]]}]}}`, "a replay needs at least 4"},
 	} {
 		_, err := ReadFrom(strings.NewReader(c.text), Options{Name: "x"})
@@ -126,7 +126,7 @@ func TestACutRecording(t *testing.T) {
 // What is kept of each call is bounded, and a million of them are the most.
 func TestTooManyCalls(t *testing.T) {
 	tp := &tape{calls: make([]call, maxCalls)}
-	var many *TooManyError
+	var many *tooManyError
 	if err := tp.ended(call{at: int64(time.Hour)}); !errors.As(err, &many) || many.Long != time.Hour || !strings.Contains(err.Error(), "--from and --for") {
 		t.Errorf("%v", err)
 	}

@@ -49,7 +49,7 @@ func ReadFrom(in io.Reader, o Options) (*Past, error) {
 	case bytes.Contains(head, []byte(`"kind"`)):
 		p, err = readRecording(buffered, o)
 	default:
-		return nil, fmt.Errorf("%s:1: it is none of what can be replayed: name %s", o.Name, forms)
+		return nil, fmt.Errorf("%s:1: it can't be replayed: name %s", o.Name, forms)
 	}
 	if err != nil {
 		return nil, err

@@ -185,7 +185,7 @@ func (s *spans) span(v *span, instance string) error {
 	return nil
 }
 
-// server is whom a span of a client calls; "" if it is none.
+// server is whom a span of a client calls; "" if it is not a client's.
 func (v *span) server() string {
 	kind := fmt.Sprint(v.Kind)
 	if kind != "3" && kind != "SPAN_KIND_CLIENT" || v.Attributes.first("http.request.method", "http.method") == "" {
@@ -203,7 +203,7 @@ func (v *span) other(took int64) (number int, o observed) {
 	code := fmt.Sprint(v.Status.Code)
 	switch {
 	case err == nil && status >= 100 && status <= 599:
-		if o.status = int16(status); status < 500 && status != 429 {
+		if o.status = status; status < 500 && status != 429 {
 			o.status = 200 // an answer, if a no
 		}
 	case code != "2" && code != "STATUS_CODE_ERROR" && why == "":

@@ -29,7 +29,7 @@ type call struct {
 // observed is what an attempt met. The zero observed is that nothing is known.
 type observed struct {
 	took   int64
-	status int16
+	status int
 	knows  int8
 }
 
@@ -53,7 +53,7 @@ func observe(class, code string, none bool, took int64) observed {
 		o.status = 429
 	case "server":
 		if o.status = 502; known && n >= 500 {
-			o.status = int16(n)
+			o.status = n
 		}
 	case "contention":
 		o.status = 502
@@ -88,20 +88,20 @@ type tape struct {
 	attempts []attempt
 }
 
-// TooManyError says that a source has more calls than a scenario takes.
-type TooManyError struct{ Long time.Duration }
+// tooManyError says that a source has more calls than a scenario takes.
+type tooManyError struct{ Long time.Duration }
 
-func (e *TooManyError) Error() string {
+func (e *tooManyError) Error() string {
 	return fmt.Sprintf("there are more than %d calls, as many as a scenario takes; the first ones last %s: choose a part with --from and --for", maxCalls, e.Long.Round(time.Second))
 }
 
-// ended adds a call. The error is a *TooManyError.
+// ended adds a call. The error is a *tooManyError.
 func (t *tape) ended(c call) error {
 	if c.at < t.from || t.to > 0 && c.at >= t.to {
 		return nil
 	}
 	if len(t.calls) == maxCalls {
-		return &TooManyError{time.Duration(c.at - t.calls[0].at)}
+		return &tooManyError{time.Duration(c.at - t.calls[0].at)}
 	}
 	t.calls = append(t.calls, c)
 	return nil
@@ -161,7 +161,7 @@ func (t *tape) told() (all []attempt) {
 
 // loaded are the attempts that say what calls would have met that sent none: those that were
 // sent under load, and those that failed. That a breaker's probe succeeds does not say what a
-// hundred calls would have met. If there is none, all count.
+// hundred calls would have met. Without any, all count.
 func (t *tape) loaded() (all []attempt) {
 	first := func(at int64) int {
 		return sort.Search(len(t.attempts), func(k int) bool { return t.attempts[k].at >= at })
@@ -181,7 +181,7 @@ func (t *tape) loaded() (all []attempt) {
 	return all
 }
 
-// nearest is the attempt that was sent nearest to a time; -1 if there is none.
+// nearest is the attempt that was sent nearest to a time; -1 without any.
 func nearest(all []attempt, at int64) int {
 	k := sort.Search(len(all), func(k int) bool { return all[k].at >= at })
 	if k == len(all) || k > 0 && at-all[k-1].at < all[k].at-at {
@@ -195,7 +195,7 @@ func nearest(all []attempt, at int64) int {
 func (t *tape) resolve(o observed, at int64, told []attempt) (took time.Duration, status int) {
 	switch o.knows {
 	case met:
-		return time.Duration(o.took), int(o.status)
+		return time.Duration(o.took), o.status
 	case nothing: // there is no attempt at all
 		return hang, 200
 	}

@@ -76,7 +76,7 @@ func (w *world) sides(against []string) ([]side, error) {
 func (w *world) against(name string) (side, error) {
 	if !strings.ContainsAny(name, `/\.`) {
 		if _, err := os.Stat(name); err != nil {
-			return side{name: name, options: lab.Options{Rival: name}}, nil
+			return side{name: name, options: lab.Options{Rival: name}}, nil //nolint:nilerr // no file of that name: it is a rival's
 		}
 	}
 	f, err := config.Load(name)
