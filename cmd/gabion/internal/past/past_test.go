@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gabion-go/gabion/record"
 )
 
 // The smallest sources that can be replayed.
@@ -157,3 +159,52 @@ func fuzz(f *testing.F, seeds ...string) {
 func FuzzRecording(f *testing.F) { fuzz(f, smallRecording) }
 func FuzzSpans(f *testing.F)     { fuzz(f, smallSpans, smallHTTP) }
 func FuzzMetrics(f *testing.F)   { fuzz(f, smallMetrics) }
+
+// What calls met that sent no attempt: failures of probes tell, and their successes do not.
+func TestRefusedCallsMeetFailures(t *testing.T) {
+	second := int64(time.Second)
+	tp := &tape{}
+	for i := range int64(100) { // ten a second
+		at := i * second / 10
+		c := call{at: at, how: failed}
+		sent := observed{took: 1, status: 200, knows: met}
+		switch {
+		case i == 40: // a probe that fails
+			sent.status = 503
+		case i == 70: // and one that succeeds
+		case i >= 20 && i < 80: // refused
+			sent.knows = nothing
+		}
+		if c.own = sent; sent.knows == met {
+			tp.settled(attempt{at, sent})
+		}
+		if err := tp.ended(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := tp.develop()
+	for i, want := range map[int]int{10: 200, 35: 503, 50: 503, 59: 503, 75: 200, 90: 200} {
+		if p.Rows[i].Status != want {
+			t.Errorf("the call after %s met %d, want %d", p.Rows[i].At, p.Rows[i].Status, want)
+		}
+	}
+	if p.Guessed != 58 {
+		t.Errorf("%d calls are guessed", p.Guessed)
+	}
+}
+
+// Calls that have ended are not kept as if they were under way.
+func TestWhatIsUnderWayIsForgotten(t *testing.T) {
+	r := &reel{open: map[record.ID]*under{}, runs: map[int]bool{}}
+	for e, err := range record.Entries(strings.NewReader(smallRecording)) {
+		if err == nil {
+			err = r.take(&e, Options{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(r.open) != 0 || len(r.calls) != 2 {
+		t.Errorf("%d are under way, %d have ended", len(r.open), len(r.calls))
+	}
+}

@@ -203,7 +203,7 @@ func (t *tape) resolve(o observed, at int64, told []attempt) (took time.Duration
 	for d := range near {
 		for _, i := range [2]int{k + d, k - 1 - d} {
 			if i >= 0 && i < len(told) && told[i].took > o.took {
-				return time.Duration(told[i].took), int(told[i].status)
+				return time.Duration(told[i].took), told[i].status
 			}
 		}
 	}

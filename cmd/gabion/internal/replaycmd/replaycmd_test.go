@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/past"
 	"github.com/gabion-go/gabion/lab"
 )
 
@@ -159,6 +161,33 @@ func TestSettingsBecomeASection(t *testing.T) {
 	for of, want := range map[string]string{"Payments API": "payments-api", "a.b.c:80": "a-b-c-80", "…": "dependency", strings.Repeat("x", 50): strings.Repeat("x", 40)} {
 		if got := serviceName(of); got != want {
 			t.Errorf("%q: %q, want %q", of, got, want)
+		}
+	}
+}
+
+// The whole and nine of ten calls must agree. Chance excuses bins only.
+func TestWhatAgreementIs(t *testing.T) {
+	ms := time.Millisecond
+	then := past.Bin{Ended: 200, Answered: 200, P50: 100 * ms, P99: 500 * ms, P99Between: [2]time.Duration{300 * ms, 900 * ms}}
+	for _, c := range []struct {
+		now           past.Bin
+		bin, asAWhole bool
+	}{
+		{past.Bin{Ended: 200, Answered: 192, P50: 114 * ms, P99: 430 * ms}, true, true},
+		{past.Bin{Ended: 200, Answered: 188, P50: 100 * ms, P99: 500 * ms}, false, false},
+		{past.Bin{Ended: 200, Answered: 200, P50: 116 * ms, P99: 500 * ms}, false, false},
+		{past.Bin{Ended: 200, Answered: 200, P50: 100 * ms, P99: 800 * ms}, true, false},
+		{past.Bin{Ended: 200, Answered: 200, P50: 100 * ms, P99: 950 * ms}, false, false},
+	} {
+		bin, whole := judge(then, c.now, true), judge(then, c.now, false)
+		if bin.agrees() != c.bin || whole.agrees() != c.asAWhole {
+			t.Errorf("%+v: %v and %v, want %v and %v", c.now, bin.agrees(), whole.agrees(), c.bin, c.asAWhole)
+		}
+	}
+	whole := judge(then, then, false)
+	for share, want := range map[float64]bool{0.89: false, 0.9: true, 1: true} {
+		if a := (agreement{whole: whole, share: share}); a.holds() != want {
+			t.Errorf("with %v of the calls: %v", share, a.holds())
 		}
 	}
 }
