@@ -115,6 +115,11 @@ func TestReplaysAgainstTheTruth(t *testing.T) {
 	agreed, foreseen := map[string]int{}, map[string]int{}
 	for i := range truths {
 		w := &truths[i]
+		// Without GABION_SOAK one of ten pairs of a world and a source, and one of all in short runs.
+		few := os.Getenv("GABION_SOAK") == ""
+		if few && i%2 == 0 || testing.Short() && w.name != "refused" {
+			continue
+		}
 		var text bytes.Buffer
 		w.run(t, w.policy, &text)
 		events := entries(t, text.Bytes())
@@ -124,7 +129,7 @@ func TestReplaysAgainstTheTruth(t *testing.T) {
 			t.Fatal(err)
 		}
 		for k, source := range sources {
-			if os.Getenv("GABION_SOAK") == "" && ((i+k)%len(sources) != 0 || i%2 == 0) { // one of ten
+			if few && (i+k)%len(sources) != 0 {
 				continue
 			}
 			if source.name == httpSource {
