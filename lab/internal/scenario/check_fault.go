@@ -26,7 +26,7 @@ var keysOf = [...]string{
 	"clients! every until policy!",
 	"service! replicas share ramp every until",
 	"service! replicas share ramp every until add!",
-	"service! share",
+	"service! share every until",
 }
 
 func (r *reader) fault(node yamlstrict.Node) {
@@ -60,9 +60,7 @@ func (r *reader) fault(node yamlstrict.Node) {
 }
 
 // lasts reports whether a kind of fault goes on for a while.
-func lasts(kind sim.Kind) bool {
-	return kind != sim.ClientRestart && kind != sim.Reload && kind != sim.FlushCache
-}
+func lasts(kind sim.Kind) bool { return kind != sim.ClientRestart && kind != sim.Reload }
 
 // faultKeys returns the keys that a kind of fault may have, and those that it needs.
 func faultKeys(kind sim.Kind) (all, needed []string) {
@@ -90,7 +88,7 @@ func (it item) fits(of sim.Kind) {
 			it.fail("kind", kind+" is of clients, and a plan has none", "write it into the scenario")
 			return
 		}
-		if of == sim.FlushCache {
+		if of == sim.CacheDown {
 			it.fail("kind", kind+" is of those who call, and a plan has none", "write it into the scenario")
 			return
 		}

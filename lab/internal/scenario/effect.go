@@ -67,8 +67,8 @@ func (r *reader) strikes(it item, f *namedFault) {
 	switch {
 	case f.kind == sim.Skew && !r.plan && !slices.ContainsFunc(r.callsTo(f.service), func(e namedEdge) bool { return e.Propagate }):
 		it.fail("kind", "clock_skew means nothing while no call of "+v.name+" sends its deadline along", "write propagate: true at a call")
-	case f.kind == sim.FlushCache && !slices.ContainsFunc(r.callsTo(f.service), namedEdge.cached):
-		it.fail("kind", "flush_cache means nothing while no call of "+v.name+" has a cache", "write cache: {keys: 10000} at a call")
+	case f.kind == sim.CacheDown && !slices.ContainsFunc(r.callsTo(f.service), namedEdge.cached):
+		it.fail("kind", "cache_down means nothing while no call of "+v.name+" has a cache", "write cache: {keys: 10000} at a call")
 	case v.Time.text == "" && r.file.replayed(f.service) == 0 && (f.kind == sim.BrownOut || f.kind == sim.Slow && f.Add == 0):
 		it.fail("kind", kinds[f.kind]+" means nothing for "+v.name+", whose work takes no time", "write how long its work takes")
 	}

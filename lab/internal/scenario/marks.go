@@ -79,8 +79,8 @@ func (f *namedFault) text(of string) string {
 		return part + "answers of " + of + " break off" + some
 	case sim.SlowBody:
 		return part + "bodies of " + of + " take " + policy.FormatDuration(time.Duration(f.Add)) + " longer" + some
-	case sim.FlushCache:
-		return part + "what caches of " + of + " have is lost"
+	case sim.CacheDown:
+		return part + "caches of " + of + " are down"
 	case sim.ClientRestart:
 		return of + " restart"
 	case sim.Skew:

@@ -153,7 +153,7 @@ type limit struct {
 type fault struct {
 	// Kind is what goes wrong: down, black_hole, reset, brown_out, slow, errors,
 	// lost_answers, rate_limit, restart, restart_clients, clock_skew, reload, cut_body,
-	// slow_body or flush_cache.
+	// slow_body or cache_down.
 	Kind kindWord
 
 	// At is when it begins.
@@ -182,7 +182,7 @@ type fault struct {
 	// one after the other. Left out, it means all.
 	Replicas whole
 
-	// Share is how many requests meet it, or how many keys a flush_cache takes. Left out, it
+	// Share is how many requests meet it, or how many keys a cache_down takes. Left out, it
 	// means all.
 	Share share
 

@@ -98,7 +98,7 @@ func (by scale) harden(f *sim.Fault) {
 		f.Add = time.Duration(float64(f.Add) * by.severity)
 	case sim.RateLimit:
 		f.Limit.Rate /= by.severity
-	case sim.Refuse, sim.BlackHole, sim.Reset, sim.Errors, sim.LostAnswers:
+	case sim.Refuse, sim.BlackHole, sim.Reset, sim.Errors, sim.LostAnswers, sim.CacheDown:
 		if f.Share <= 0 {
 			f.Share = 1
 		}

@@ -127,7 +127,7 @@ func (s *sim) look(j *job, e int, call uint64) (key int, found bool) {
 // fetched is the end of a call for a key.
 func (s *sim) fetched(e, key int, ok bool) {
 	c := s.edges[e].cache
-	if ok {
+	if ok && !s.uncached(&s.services[s.edges[e].To], key) {
 		until := clock.Never
 		if c.TTL > 0 {
 			until = s.now.Add(c.TTL)
@@ -143,8 +143,8 @@ func (s *sim) fetched(e, key int, ok bool) {
 	}
 }
 
-// flush empties the caches of a service's callers, or takes a share of their keys: the same
-// ones each time.
+// flush empties the caches of a service's callers of what a CacheDown takes. Nothing comes
+// back while it lasts.
 func (s *sim) flush(f *activeFault) {
 	for i := range s.edges {
 		c := s.edges[i].cache
@@ -152,10 +152,25 @@ func (s *sim) flush(f *activeFault) {
 			continue
 		}
 		for key := range c.Keys.Len() {
-			d := draw.New(s.seed, forFaults, uint64(f.index)<<56^uint64(key))
-			if f.Share <= 0 || d.Yes(f.Share) {
+			if s.takes(f, key) {
 				c.drop(key)
 			}
 		}
 	}
+}
+
+// uncached reports whether a key's answer cannot be kept now.
+func (s *sim) uncached(v *service, key int) bool {
+	for i := range v.active {
+		if f := &v.active[i]; f.Kind == CacheDown && s.takes(f, key) {
+			return true
+		}
+	}
+	return false
+}
+
+// takes reports whether a CacheDown is for a key: the same ones each time.
+func (s *sim) takes(f *activeFault, key int) bool {
+	d := draw.New(s.seed, forFaults, uint64(f.index)<<56^uint64(key))
+	return f.Share <= 0 || d.Yes(f.Share)
 }

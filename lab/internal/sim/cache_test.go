@@ -82,30 +82,28 @@ func TestACacheForgetsAfterItsTime(t *testing.T) {
 	near(t, "hits", hitRate(&play(t, w).Phases[1].Edges[0]), want, 0.01)
 }
 
-// From an empty cache the first request for each key is a miss, and nothing else is: of n
-// requests, Σ 1-(1-p)^n.
-func TestAFlushedCacheIsColdAgain(t *testing.T) {
+// A cache that is down keeps nothing, and is empty afterwards: the first request for each key is a
+// miss then, and nothing else is. Of n requests that is Σ 1-(1-p)^n.
+func TestACacheThatWasDownIsCold(t *testing.T) {
 	const keys, requests = 5000, 10_000
-	misses := func(part []float64) (sum float64) {
-		for _, p := range part {
-			sum += 1 - math.Pow(1-p, requests)
-		}
-		return sum
+	all := 0.0
+	for _, p := range shares(keys, 0.9) {
+		all += 1 - math.Pow(1-p, requests)
 	}
-	all := misses(shares(keys, 0.9))
 	for _, c := range []struct {
-		fact      string
-		share     float64
-		want      float64
-		tolerance float64
-	}{{"all of it", 0, all, 0.02}, {"a quarter of the keys", 0.25, all / 4, 0.12}} {
+		fact                string
+		share               float64
+		during, after       float64
+		duringTol, afterTol float64
+	}{{"all of it", 0, 5000, all, 0, 0.02}, {"a quarter of the keys", 0.25, 1250, all / 4, 0.2, 0.12}} {
 		t.Run(c.fact, func(t *testing.T) {
-			w := cached(t, 1000, 20*time.Second, Cache{Keys: draw.NewZipf(keys, 0.9)}, Service{}, Fault{Kind: FlushCache, At: 10 * time.Second, Share: c.share})
+			w := cached(t, 1000, 20*time.Second, Cache{Keys: draw.NewZipf(keys, 0.9)}, Service{}, Fault{Kind: CacheDown, At: 5 * time.Second, For: 5 * time.Second, Share: c.share})
 			w.Fleets[0].Even = true
-			w.Cuts = []time.Duration{10 * time.Second}
+			w.Cuts = []time.Duration{5 * time.Second, 10 * time.Second}
 			r := play(t, w)
 			is(t, "calls while it is warm", r.Phases[0].Edges[0].Calls, 0)
-			near(t, "calls afterwards", float64(r.Phases[1].Edges[0].Calls), c.want, c.tolerance)
+			near(t, "calls while it is down", float64(r.Phases[1].Edges[0].Calls), c.during, c.duringTol)
+			near(t, "calls afterwards", float64(r.Phases[2].Edges[0].Calls), c.after, c.afterTol)
 		})
 	}
 }

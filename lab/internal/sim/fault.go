@@ -32,8 +32,6 @@ func (s *sim) fault(i int, gen uint32) {
 		s.restartClients(f.Fleet, f.Replicas)
 	case Reload:
 		s.reload(f)
-	case FlushCache:
-		s.flush(&activeFault{Fault: f, index: i})
 	case Restart:
 		s.restart(&s.services[f.Service], f)
 		fallthrough
@@ -41,6 +39,9 @@ func (s *sim) fault(i int, gen uint32) {
 		v := &s.services[f.Service]
 		v.active = append(v.active, activeFault{Fault: f, index: i, since: s.now, limits: new(limiters)})
 		s.summon(v, f)
+		if f.Kind == CacheDown {
+			s.flush(&v.active[len(v.active)-1])
+		}
 	}
 }
 
@@ -57,7 +58,7 @@ func (f *Fault) until(w *World) clock.Instant {
 }
 
 func (s *sim) endFault(i int, f *Fault) {
-	if f.Kind == ClientRestart || f.Kind == Reload || f.Kind == FlushCache {
+	if f.Kind == ClientRestart || f.Kind == Reload {
 		return
 	}
 	v := &s.services[f.Service]

@@ -155,11 +155,11 @@ const (
 	Reload                    // a fleet's policy is replaced by Rules
 	CutBody                   // a share of answers breaks off in the middle, when the work is done
 	SlowBody                  // the body of an answer takes Add longer to arrive, while no worker is busy with it
-	FlushCache                // the caches beside the calls of the service lose what they have, or a share of the keys: the same ones each time
+	CacheDown                 // the caches beside the calls of the service lose what they have and keep nothing; afterwards they are empty. Of a share of the keys, the same ones each time
 )
 
 // Crew is a kind that files don't have: workers are Factor times as many, which may be more.
-const Crew = FlushCache + 1
+const Crew = CacheDown + 1
 
 // Fault is something that goes wrong for a while.
 type Fault struct {
