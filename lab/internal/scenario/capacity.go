@@ -38,12 +38,13 @@ func bounded(c float64) float64 {
 }
 
 // pathCapacity is the clients' work per second that all services together could
-// serve, and which of them is the first that could not.
+// serve, and which of them is the first that could not. What caches let through to a service
+// is not known, and those services are left out.
 func (f *File) pathCapacity(w *world) (made []float64, bottleneck string) {
-	visits := f.meanVisits(w)
+	visits, shielded := f.meanVisits(w), f.shielded()
 	least := math.Inf(1)
 	for k := range f.services {
-		if c := w.full(k) / visits[k]; c < least {
+		if c := w.full(k) / visits[k]; c < least && !shielded[k] {
 			least, bottleneck = c, f.services[k].name
 		}
 	}
@@ -51,7 +52,9 @@ func (f *File) pathCapacity(w *world) (made []float64, bottleneck string) {
 	for i := range made {
 		c := math.Inf(1)
 		for k := range f.services {
-			c = min(c, w.capacityAt(k, f.bin*time.Duration(i)+f.bin/2)/visits[k])
+			if !shielded[k] {
+				c = min(c, w.capacityAt(k, f.bin*time.Duration(i)+f.bin/2)/visits[k])
+			}
 		}
 		made[i] = bounded(c)
 	}
@@ -89,6 +92,9 @@ func (w *world) full(service int) float64 {
 		c = workers / (mean * (1 + v.Crowd*float64(v.Workers)))
 	case v.Crowd > 0: // what more of them can't exceed
 		c = float64(max(v.Replicas, 1)) / (mean * v.Crowd)
+	}
+	if works := v.Pauses.Every.Mean(); works > 0 {
+		c *= float64(works) / float64(works+v.Pauses.For.Mean())
 	}
 	if v.Limit.Rate > 0 && !v.Limit.PerCaller {
 		c = min(c, v.Limit.Rate)

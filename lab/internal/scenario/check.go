@@ -92,6 +92,7 @@ func (r *reader) service(v *namedService, node yamlstrict.Node) {
 		it.never("with one replica", "balance")
 	}
 	it.limit(&v.Limit)
+	it.pauses(&v.Pauses)
 	it.admission(&v.Admission)
 	v.calls = r.edges(it, v.Calls)
 	if len(v.Calls) == 0 {
@@ -108,6 +109,18 @@ func (it item) limit(l *limit) {
 	}
 	if l.Exact && l.RetryAfter > 0 {
 		it.fail("limit.retry_after", "retry_after contradicts exact", "remove one")
+	}
+}
+
+func (it item) pauses(p *pauses) {
+	if !it.has("pauses") {
+		return
+	}
+	switch {
+	case p.Every.Mean() < time.Millisecond:
+		it.fail("pauses", "pauses.every is missing, or less than a millisecond on average", "write pauses: {every: exp 10s, for: 100ms}")
+	case p.For.Mean() <= 0:
+		it.fail("pauses", "pauses.for is missing, or takes no time", "write pauses: {every: exp 10s, for: 100ms}")
 	}
 }
 

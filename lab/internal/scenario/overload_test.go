@@ -63,6 +63,17 @@ services:
 services:
   db: {workers: 2, queue: 10, time: 20ms}
 `, "can serve 100"},
+		{"a worker who pauses half of the time", `clients:
+  shop: {count: 10, rate: 60/s, calls: [{to: db}]}
+services:
+  db: {workers: 2, queue: 10, time: 20ms, pauses: {every: exp 100ms, for: 100ms}}
+`, "db gets 60 requests a second and can serve 50"},
+		{"what is behind a cache", `clients:
+  shop: {count: 10, rate: 60/s, calls: [{to: api, policy: db, cache: {keys: 100}}]}
+services:
+  api: {workers: 50, time: 5ms, calls: [{to: db}]}
+  db: {workers: 2, queue: 10, time: 1s}
+`, ""},
 		{"a limit is a capacity", `clients:
   shop: {count: 10, rate: 120/s, calls: [{to: db}]}
 services:

@@ -73,6 +73,7 @@ var sections = []struct {
 	{reflect.TypeFor[cache](), "calls: [] cache:"},
 	{reflect.TypeFor[service](), "services: NAME:"},
 	{reflect.TypeFor[admission](), "services: NAME: admission:"},
+	{reflect.TypeFor[pauses](), "services: NAME: pauses:"},
 	{reflect.TypeFor[limit](), "limit: of services and faults"},
 	{reflect.TypeFor[fault](), "faults: []"},
 	{reflect.TypeFor[mapping](), "map:"},

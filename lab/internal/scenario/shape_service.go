@@ -54,6 +54,9 @@ type service struct {
 	// StopsRetries says "do not retry" to callers when a service below has failed.
 	StopsRetries bool
 
+	// Pauses are when a replica does nothing at all.
+	Pauses pauses
+
 	// Limit is its rate limit.
 	Limit limit
 
@@ -128,6 +131,17 @@ type admission struct {
 	// RetryAfter is the least time that a refusal names; the most is twice that. Left out,
 	// it means 1s.
 	RetryAfter span
+}
+
+// pauses are of each replica by itself, as of a process whose memory is collected: work stands
+// still, no answer leaves, and requests go on arriving.
+type pauses struct {
+	// Every is how long it is from the end of one to the beginning of the next, on average
+	// a millisecond at least.
+	Every dist
+
+	// For is how long one takes.
+	For dist
 }
 
 // limit is a rate limit of a service.

@@ -32,6 +32,7 @@ type replica struct {
 	debt  time.Duration   // work that refusals cost and that is not done yet
 	warm  clock.Instant   // until when work is slow after a restart
 	cold  clock.Instant   // when that began
+	rests pauses
 }
 
 func newService(s *sim, i int) service {
@@ -39,6 +40,7 @@ func newService(s *sim, i int) service {
 	v.replicas = make([]replica, v.count())
 	for i := range v.replicas {
 		v.replicas[i].pool, v.replicas[i].front = v.pool(), v.front(s.now)
+		v.replicas[i].rests = newPauses(s, &v, i)
 	}
 	return v
 }
@@ -206,7 +208,7 @@ func (s *sim) start(v *service, r *replica, a *attempt) {
 	}
 	a.work += r.debt
 	r.debt = 0
-	s.next(a, s.now.Add(a.work), evDone)
+	s.next(a, r.rests.done(s.now, a.work), evDone)
 }
 
 func (s *sim) workTime(v *service, r *replica, a *attempt, c *call) time.Duration {
@@ -334,6 +336,9 @@ func (s *sim) reply(a *attempt, ans answer, after time.Duration) {
 	late := e.Network.Draw(&a.draws)
 	if !s.asked(a) { // who asked from outside reads the body himself
 		late += a.body
+	}
+	if ans != refused { // by the host and not by who pauses
+		late += s.services[a.service].replicas[a.replica].rests.over(s.now)
 	}
 	s.next(a, s.now.Add(late), evHome)
 }

@@ -25,6 +25,7 @@ const (
 	forWaits
 	forAcks
 	forKeys
+	forPauses
 )
 
 // sim is one run.

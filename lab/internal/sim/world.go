@@ -123,6 +123,7 @@ type Service struct {
 	Honours     bool          // idempotency keys: an answered call is answered again without work
 	Marks       bool          // says "do not retry" when a service below failed
 	Limit       Limit
+	Pauses      Pauses
 	Admission   *Admission // what it lets in before its workers; nil means all
 	Plan        Plan       // what it calls in turn, after its own work and while its worker waits
 }
