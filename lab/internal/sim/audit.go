@@ -165,6 +165,11 @@ func (a *auditor) slots() {
 	}
 	for i := range a.sim.edges {
 		e := &a.sim.edges[i]
+		for k := range e.conns {
+			if p := &e.conns[k]; p.open != len(p.idle) {
+				a.say("edge %d: instance %d has %d connections and %d of them idle, at rest", i, k, p.open, len(p.idle))
+			}
+		}
 		for k, st := range e.states {
 			if st == nil || e.rules.Policy.Bulkhead.Off {
 				continue

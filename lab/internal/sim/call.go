@@ -39,6 +39,7 @@ type facts struct {
 	log       *machine.Log // nil unless its client is watched
 	tape      *Recorded    // nil unless its attempts were recorded
 	of        *messageCall // nil unless it is part of the work of a message
+	conns     *conns       // nil unless its attempts need connections
 }
 
 // Wake implements bulkhead.Waker.
@@ -70,6 +71,9 @@ func (s *sim) startCall(j *job, e int, k uint64) {
 		p = c.tape.Params
 		p.Waker, p.Log = c, nil
 		use = machine.KeyNone
+	}
+	if c.tape == nil {
+		c.conns = s.connsOf(e, j.instance)
 	}
 	if s.watch != nil && s.watched(j, e) {
 		c.log = new(machine.Log)
@@ -159,6 +163,9 @@ type attempt struct {
 	did       bool              // its work was done, or had been before under its key
 	lost, cut bool              // of an answer that breaks: before its first byte, or in its body
 	body      time.Duration     // how much longer the body of the answer takes
+	born      clock.Instant     // of its connection
+	conn      hold
+	keeps     bool // an answer came over its connection
 }
 
 // Where an attempt has a slot.
@@ -181,17 +188,28 @@ func (s *sim) send(c *call, t *machine.Ticket) {
 	if e.Deadline {
 		a.expires = t.Deadline
 	}
-	s.rec.attempted(s, e, a)
 	switch {
+	case c.conns != nil:
+		s.connect(c, a)
 	case c.tape != nil:
+		s.rec.attempted(s, e, a)
 		s.play(c, a)
-	case a.draws.Yes(e.Loss):
+	default:
+		s.depart(a)
+	}
+}
+
+// depart sends an attempt on its way.
+func (s *sim) depart(a *attempt) {
+	e := &s.edges[a.edge]
+	s.rec.attempted(s, e, a)
+	if a.draws.Yes(e.Loss) {
 		e.n.Astray++
 		a.there = false
 		s.arm(a)
-	default:
-		s.next(a, s.now.Add(e.Network.Draw(&a.draws)), evArrive)
+		return
 	}
+	s.next(a, s.now.Add(e.Network.Draw(&a.draws)), evArrive)
 }
 
 // next schedules what happens to an attempt next. Its deadline is scheduled only when it comes
@@ -220,6 +238,7 @@ func (s *sim) home(a *attempt) {
 		return
 	}
 	if a.out {
+		a.keeps = a.answer != refused && a.answer != broken
 		o := s.brought(a)
 		s.settle(a, &o)
 		return
@@ -238,16 +257,20 @@ func (s *sim) settle(a *attempt, o *policy.Outcome) {
 	c := s.calls.at(a.call)
 	s.rec.settled(s, a, o)
 	s.comeHome(c, a, o)
-	self, gen := c.self, c.gen
+	self, gen, pool, edge := c.self, c.gen, c.conns, c.edge
 	s.release(a)
 	if c = s.calls.get(self, gen); c != nil {
 		s.step(c)
+	}
+	if pool != nil {
+		s.lend(pool, edge)
 	}
 }
 
 // comeHome ends the caller's interest in an attempt.
 func (s *sim) comeHome(c *call, a *attempt, o *policy.Outcome) {
 	a.out = false
+	s.parted(c, a)
 	if c.of != nil {
 		c.of.last = *o
 	}
@@ -274,6 +297,9 @@ func (s *sim) returned(c *call) {
 		c.refs++ // c must outlive this
 		s.release(a)
 		c.refs--
+	}
+	if c.conns != nil {
+		s.lend(c.conns, c.edge)
 	}
 	s.ended(c, &v)
 }

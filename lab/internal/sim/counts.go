@@ -22,6 +22,10 @@ type Counts struct {
 	Local    int64 // calls that ended without an attempt
 	Hits     int64 // answers out of the cache: no calls
 	Joined   int64 // answers of a call that was under way for the same: no calls either
+
+	Opened      int64         // connections
+	Unconnected int64         // attempts that may have waited no longer for one
+	Waited      time.Duration // of all attempts, for one
 }
 
 // Work is what happened at one service.
@@ -166,6 +170,7 @@ func (n *Counts) add(o *Counts) {
 	n.Calls, n.Attempts, n.Good = n.Calls+o.Calls, n.Attempts+o.Attempts, n.Good+o.Good
 	n.Hedges, n.HedgeWon, n.Local, n.Astray = n.Hedges+o.Hedges, n.HedgeWon+o.HedgeWon, n.Local+o.Local, n.Astray+o.Astray
 	n.Hits, n.Joined = n.Hits+o.Hits, n.Joined+o.Joined
+	n.Opened, n.Unconnected, n.Waited = n.Opened+o.Opened, n.Unconnected+o.Unconnected, n.Waited+o.Waited
 	for i, k := range o.ByTry {
 		n.ByTry[i] += k
 	}

@@ -237,6 +237,11 @@ func (s *sim) restart(v *service, f *Fault) {
 			s.edges[e].forget(i)
 		}
 	}
+	for i := range s.edges {
+		if e := &s.edges[i]; e.To == v.index && f.Replicas == 0 {
+			e.hangUp()
+		}
+	}
 	var lost []*attempt
 	s.attempts.each(func(a *attempt) {
 		if a.service == v.index && (a.stage == waiting || a.stage == working) && a.there && f.hits(a.replica) {

@@ -81,6 +81,8 @@ const (
 	evReady                      // a message may come again
 	evRoom                       // a consumer asks again whether it has room
 	evOffer                      // a broker delivers what it can
+	evOpened                     // a connection is open
+	evTurn                       // an attempt may wait no longer for a connection
 	kinds
 )
 
@@ -145,6 +147,14 @@ func (s *sim) handle(e event) {
 	case evDeadline:
 		if a := s.attempts.get(e.who, gen); a != nil {
 			s.timeout(a)
+		}
+	case evOpened:
+		if a := s.attempts.get(e.who, gen); a != nil {
+			s.opened(a)
+		}
+	case evTurn:
+		if a := s.attempts.get(e.who, gen); a != nil {
+			s.noTurn(a)
 		}
 	case evLeave:
 		if a := s.attempts.get(e.who, gen); a != nil {

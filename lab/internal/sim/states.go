@@ -16,6 +16,7 @@ type edge struct {
 	states []*machine.State // nil for an instance that knows nothing
 	blank  *blanks          // nil where every instance keeps its own
 	cache  *cache           // nil unless there is one
+	conns  []conns          // of each instance; nil unless they count
 	n      *Counts
 }
 
@@ -141,9 +142,24 @@ func (b *blanks) take() *machine.State {
 }
 
 // forget makes instances begin anew.
-func (e *edge) forget(instance int) { e.states[instance] = nil }
+func (e *edge) forget(instance int) {
+	e.states[instance] = nil
+	if e.conns != nil {
+		e.conns[instance].hangUp()
+	}
+}
 
-func (e *edge) forgetAll() { clear(e.states) }
+func (e *edge) forgetAll() {
+	clear(e.states)
+	e.hangUp()
+}
+
+// hangUp closes all connections that are not in use.
+func (e *edge) hangUp() {
+	for i := range e.conns {
+		e.conns[i].hangUp()
+	}
+}
 
 // reload gives all who know something other rules.
 func (e *edge) reload(now clock.Instant, r *machine.Rules) {

@@ -81,6 +81,7 @@ type Edge struct {
 	Blunt    bool      // the caller sees of an answer only that it is an error
 	Priority bulkhead.Priority
 	Cache    *Cache // beside the call; nil means none
+	Conns    *Conns // nil means any number, which costs nothing
 }
 
 // Balance says which replica gets an attempt.

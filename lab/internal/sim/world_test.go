@@ -64,6 +64,13 @@ func (d *dice) steps(from, services int) (steps []Step) {
 			},
 			Fan: d.N(4), Quorum: d.N(2), Chance: one(d, 0, 0, 0.5),
 		})
+		e := &steps[len(steps)-1].Edge
+		if d.Yes(0.3) {
+			e.Cache = &Cache{Keys: draw.NewZipf(1+d.N(100), d.U()), Size: d.N(50), TTL: one(d, 0, time.Second), Cold: d.Yes(0.5), Collapse: d.Yes(0.5)}
+		}
+		if d.Yes(0.3) {
+			e.Conns = &Conns{Size: 1 + d.N(5), Wait: one(d, 0, d.upTo(time.Second)), Open: d.time(), Idle: one(d, 0, d.upTo(time.Second)), Life: one(d, 0, d.upTo(time.Second))}
+		}
 	}
 	return steps
 }
@@ -76,6 +83,9 @@ func (d *dice) service(i, n int) Service {
 	}
 	if d.Yes(0.2) {
 		v.Limit = d.limit()
+	}
+	if d.Yes(0.3) {
+		v.Pauses = Pauses{draw.Exponential(ms + d.upTo(time.Second)), d.time()}
 	}
 	if d.Yes(0.4) {
 		v.Admission = d.admission()
@@ -115,7 +125,7 @@ func (d *dice) fleet(n int) Fleet {
 
 func (d *dice) fault(w *World) Fault {
 	f := Fault{
-		Kind: Kind(d.N(int(SlowBody) + 1)), Service: d.N(len(w.Services)), Fleet: d.N(len(w.Fleets)),
+		Kind: Kind(d.N(int(CacheDown) + 1)), Service: d.N(len(w.Services)), Fleet: d.N(len(w.Fleets)),
 		At: d.upTo(w.Duration), For: one(d, d.upTo(3*time.Second), time.Hour), Ramp: one(d, 0, time.Second), Period: one(d, 0, 0, 4*time.Second),
 		Replicas: d.N(3), Share: one(d, 0, d.U()), Factor: 0.1 + d.U(), Add: d.upTo(300 * ms),
 		Status: one(d, Statuses()...), After: one(d, 0, time.Second), Late: d.Yes(0.3), Limit: d.limit(), Rules: d.rules(),
