@@ -145,6 +145,9 @@ func (r *reader) edges(of item, nodes []yamlstrict.Node) (edges []namedEdge) {
 			it.fail("fan", "fan is more than a thousand", "write less")
 		}
 		it.cache(&e.Cache)
+		if it.has("connections") && e.Connections.Size == 0 {
+			it.fail("connections", "connections.size is missing", "write how many there may be, such as connections: {size: 20}")
+		}
 		edges = append(edges, e)
 	}
 	return edges

@@ -34,7 +34,7 @@ func (l *lowering) steps(calls []namedEdge) (steps []sim.Step) {
 			Fan: int(e.Fan), Quorum: int(e.Quorum), Chance: float64(e.Chance),
 			Edge: sim.Edge{
 				To: e.to, Rules: rules, Network: e.Network.Dist, Loss: float64(e.Loss), Method: string(e.Method), Keyed: e.Keyed || l.keyed[e.Policy],
-				Deadline: e.Propagate, Blunt: e.IgnoresHints, Priority: e.priority(), Cache: e.Cache.lower(),
+				Deadline: e.Propagate, Blunt: e.IgnoresHints, Priority: e.priority(), Cache: e.Cache.lower(), Conns: e.Connections.lower(),
 			},
 		})
 	}

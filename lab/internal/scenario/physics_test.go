@@ -27,6 +27,8 @@ func TestMistakesOfCachesAndPauses(t *testing.T) {
 		{", cache: {zipf: 0.9}", "", "", "5:49", "cache.keys is missing"},
 		{", cache: {keys: 2000000}", "", "", "5:63", "more than a million"},
 		{", cache: {keys: 10, size: 11}", "", "", "5:73", "size is more than there are keys"},
+		{", connections: {idle: 1m}", "", "", "5:49", "connections.size is missing"},
+		{"", "", "assert:\n  - opened(db) <= 1\n", "11:5", "has no metric"},
 		{"", "", down, "11:12", "cache_down means nothing while no call of db has a cache"},
 		{"", "", "assert:\n  - hits(db) >= 50%\n", "11:5", "has no metric"},
 		{"", ", pauses: {every: 10s}", "", "7:20", "pauses.for is missing"},
@@ -58,6 +60,7 @@ func TestWhatTheStoriesNameIsWhatHelps(t *testing.T) {
 	for _, c := range []struct{ name, has, without string }{
 		{"cold-cache", "last: off}", "last: off}, breaker: off"},
 		{"gc-pauses", ", hedge: {delay: 20ms, max: 1}", ""},
+		{"pool-exhaustion", "attempt: 300ms", "attempt: 300ms, last: 300ms, strict: true"},
 	} {
 		text, err := Text(c.name)
 		if err != nil {

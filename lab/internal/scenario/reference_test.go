@@ -71,6 +71,7 @@ var sections = []struct {
 	{reflect.TypeFor[daily](), "clients: NAME: daily:"},
 	{reflect.TypeFor[edge](), "calls: [] of clients and services"},
 	{reflect.TypeFor[cache](), "calls: [] cache:"},
+	{reflect.TypeFor[connections](), "calls: [] connections:"},
 	{reflect.TypeFor[service](), "services: NAME:"},
 	{reflect.TypeFor[admission](), "services: NAME: admission:"},
 	{reflect.TypeFor[pauses](), "services: NAME: pauses:"},

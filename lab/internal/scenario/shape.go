@@ -280,6 +280,32 @@ type edge struct {
 	// Cache is beside the call: the caller looks there first, calls only if there is nothing,
 	// and puts there what a call brought that succeeded.
 	Cache cache
+
+	// Connections are what the call is made over. Left out, any number is there and costs
+	// nothing.
+	Connections connections
+}
+
+// connections are those of each client of the fleet, or of each replica of the service, that
+// calls. An attempt takes the one that was used last, opens one, or waits for its turn, within its
+// timeout. One whose attempt was cut off, in use or while it was being opened, is closed, as by
+// package database/sql; one that broke is, too.
+type connections struct {
+	// Size is how many there may be.
+	Size whole
+
+	// Wait is how long an attempt may wait for one; after that it fails, and nothing was sent. Left
+	// out, it means for as long as the attempt may take.
+	Wait span
+
+	// Open is how long it takes to open one. Left out, it takes no time.
+	Open dist
+
+	// Idle is how long one is kept that is not used. Left out, it means for ever.
+	Idle span
+
+	// Life is how long one is used. Left out, it means for ever.
+	Life span
 }
 
 // cache is one look-aside cache for all clients of the fleet, or all replicas of the service, that

@@ -33,7 +33,7 @@ func (r *reader) uncached(of item, f *namedFleet) {
 }
 
 // withAll are calls that have all that metrics are about.
-var withAll = []namedEdge{{edge: edge{Cache: cache{Keys: 1}}}}
+var withAll = []namedEdge{{edge: edge{Cache: cache{Keys: 1}, Connections: connections{Size: 1}}}}
 
 func (e namedEdge) cached() bool { return e.Cache.Keys > 0 }
 
@@ -62,21 +62,45 @@ func (f *File) shielded() []bool {
 	return all
 }
 
-// defsOfCache returns what is said of a service whose calls have caches.
-func (f *File) defsOfCache(i int, name string) []def {
-	cached := func(calls []namedEdge) bool {
-		return slices.ContainsFunc(calls, func(e namedEdge) bool { return e.to == i && e.cached() })
-	}
-	if !slices.ContainsFunc(f.fleets, func(c namedFleet) bool { return cached(c.calls) }) && !slices.ContainsFunc(f.services, func(v namedService) bool { return cached(v.calls) }) {
-		return nil
-	}
-	return []def{{"hits", name, "answers of " + name + " that were in a cache", Share, true, func(m *measured) float64 {
-		hits, all := int64(0), int64(0)
+// defsOfWay returns what is said of a service that calls reach by caches or connections.
+func (f *File) defsOfWay(i int, name string) (all []def) {
+	counts := func(m *measured) (n sim.Counts) {
 		for k, e := range m.world.edges {
-			if n := &m.Edges[k]; e.to == i {
-				hits, all = hits+n.Hits, all+n.Hits+n.Joined+n.Calls
+			if o := &m.Edges[k]; e.to == i {
+				n.Calls, n.Attempts, n.Hits, n.Joined = n.Calls+o.Calls, n.Attempts+o.Attempts, n.Hits+o.Hits, n.Joined+o.Joined
+				n.Opened, n.Unconnected, n.Waited = n.Opened+o.Opened, n.Unconnected+o.Unconnected, n.Waited+o.Waited
 			}
 		}
-		return div(hits, all)
-	}}}
+		return n
+	}
+	calls := f.callsTo(i)
+	if slices.ContainsFunc(calls, namedEdge.cached) {
+		all = append(all, def{"hits", name, "answers of " + name + " that were in a cache", Share, true, func(m *measured) float64 {
+			n := counts(m)
+			return div(n.Hits, n.Hits+n.Joined+n.Calls)
+		}})
+	}
+	if !slices.ContainsFunc(calls, func(e namedEdge) bool { return e.Connections.Size > 0 }) {
+		return all
+	}
+	return append(all,
+		def{"opened", name, "connections to " + name + " opened for each request", Ratio, false, func(m *measured) float64 {
+			n := counts(m)
+			return div(n.Opened, n.Attempts)
+		}},
+		def{"unconnected", name, "attempts that found no connection to " + name, Share, false, func(m *measured) float64 {
+			n := counts(m)
+			return div(n.Unconnected, n.Unconnected+n.Attempts)
+		}},
+		def{"queueing", name, "wait for a connection to " + name + ", for each request", Seconds, false, func(m *measured) float64 {
+			n := counts(m)
+			return div(int64(n.Waited), n.Attempts) / 1e9
+		}})
+}
+
+func (c *connections) lower() *sim.Conns {
+	if c.Size == 0 {
+		return nil
+	}
+	return &sim.Conns{Size: int(c.Size), Wait: time.Duration(c.Wait), Open: c.Open.Dist, Idle: time.Duration(c.Idle), Life: time.Duration(c.Life)}
 }
