@@ -41,10 +41,10 @@ func bounded(c float64) float64 {
 // serve, and which of them is the first that could not. What caches let through to a service
 // is not known, and those services are left out.
 func (f *File) pathCapacity(w *world) (made []float64, bottleneck string) {
-	visits, shielded := f.meanVisits(w), f.shielded()
+	visits, behind := f.meanVisits(w), shielded(f)
 	least := math.Inf(1)
 	for k := range f.services {
-		if c := w.full(k) / visits[k]; c < least && !shielded[k] {
+		if c := w.full(k) / visits[k]; c < least && !behind[k] {
 			least, bottleneck = c, f.services[k].name
 		}
 	}
@@ -52,7 +52,7 @@ func (f *File) pathCapacity(w *world) (made []float64, bottleneck string) {
 	for i := range made {
 		c := math.Inf(1)
 		for k := range f.services {
-			if !shielded[k] {
+			if !behind[k] {
 				c = min(c, w.capacityAt(k, f.bin*time.Duration(i)+f.bin/2)/visits[k])
 			}
 		}

@@ -40,7 +40,7 @@ func (r *reader) effects(d *document) {
 // served checks what a service does for the calls that are made of it.
 func (r *reader) served(it item, service int) {
 	v := &r.file.services[service]
-	calls := r.file.callsTo(service)
+	calls := callsTo(r.file, service)
 	if v.DropExpired && !slices.ContainsFunc(calls, func(e namedEdge) bool { return e.Propagate }) {
 		it.fail("drop_expired", "drop_expired means nothing while no call of it sends its deadline along", "write propagate: true at a call")
 	}
@@ -65,9 +65,9 @@ func (r *reader) strikes(it item, f *namedFault) {
 	}
 	v := &r.file.services[f.service]
 	switch {
-	case f.kind == sim.Skew && !r.plan && !slices.ContainsFunc(r.file.callsTo(f.service), func(e namedEdge) bool { return e.Propagate }):
+	case f.kind == sim.Skew && !r.plan && !slices.ContainsFunc(callsTo(r.file, f.service), func(e namedEdge) bool { return e.Propagate }):
 		it.fail("kind", "clock_skew means nothing while no call of "+v.name+" sends its deadline along", "write propagate: true at a call")
-	case f.kind == sim.CacheDown && !slices.ContainsFunc(r.file.callsTo(f.service), namedEdge.cached):
+	case f.kind == sim.CacheDown && !slices.ContainsFunc(callsTo(r.file, f.service), namedEdge.cached):
 		it.fail("kind", "cache_down means nothing while no call of "+v.name+" has a cache", "write cache: {keys: 10000} at a call")
 	case v.Time.text == "" && r.file.replayed(f.service) == 0 && (f.kind == sim.BrownOut || f.kind == sim.Slow && f.Add == 0):
 		it.fail("kind", kinds[f.kind]+" means nothing for "+v.name+", whose work takes no time", "write how long its work takes")
@@ -75,8 +75,8 @@ func (r *reader) strikes(it item, f *namedFault) {
 }
 
 // callsTo returns all calls of a service.
-func (f *File) callsTo(service int) (calls []namedEdge) {
-	for _, e := range f.allCalls() {
+func callsTo(f *File, service int) (calls []namedEdge) {
+	for _, e := range allCalls(f) {
 		if e.to == service {
 			calls = append(calls, e)
 		}
@@ -84,7 +84,7 @@ func (f *File) callsTo(service int) (calls []namedEdge) {
 	return calls
 }
 
-func (f *File) allCalls() (calls []namedEdge) {
+func allCalls(f *File) (calls []namedEdge) {
 	for _, c := range f.fleets {
 		calls = append(calls, c.calls...)
 	}
@@ -98,7 +98,7 @@ func (f *File) allCalls() (calls []namedEdge) {
 // leave another one in force.
 func (r *reader) unused(section string, node yamlstrict.Node) {
 	used := map[string]bool{}
-	for _, e := range r.file.allCalls() {
+	for _, e := range allCalls(r.file) {
 		used[e.Policy] = true
 	}
 	for _, f := range r.file.faults {

@@ -47,7 +47,7 @@ func (f *File) defs() []def {
 	all = append(all, f.defsOfEffects()...)
 	for i, s := range f.services {
 		all = append(all, f.defsOf(i, s.name)...)
-		all = append(all, f.defsOfWay(i, s.name)...)
+		all = append(all, defsOfWay(f, i, s.name)...)
 	}
 	for i, c := range f.fleets {
 		if len(f.fleets) == 1 {

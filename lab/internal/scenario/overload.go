@@ -17,9 +17,9 @@ import (
 func (f *File) overloads(w *world) []string {
 	found := []string{}
 	end := f.calmEnd()
-	shielded := f.shielded()
+	behind := shielded(f)
 	for k := range w.Services {
-		if shielded[k] {
+		if behind[k] {
 			continue
 		}
 		most := w.full(k)

@@ -46,7 +46,7 @@ func (c *cache) lower() *sim.Cache {
 
 // shielded reports for each service whether caches are between it and the load, so that how
 // much reaches it is not known before a run.
-func (f *File) shielded() []bool {
+func shielded(f *File) []bool {
 	all := make([]bool, len(f.services))
 	reach := func(calls []namedEdge, behind bool) {
 		for _, e := range calls {
@@ -63,7 +63,7 @@ func (f *File) shielded() []bool {
 }
 
 // defsOfWay returns what is said of a service that calls reach by caches or connections.
-func (f *File) defsOfWay(i int, name string) (all []def) {
+func defsOfWay(f *File, i int, name string) (all []def) {
 	counts := func(m *measured) (n sim.Counts) {
 		for k, e := range m.world.edges {
 			if o := &m.Edges[k]; e.to == i {
@@ -73,7 +73,7 @@ func (f *File) defsOfWay(i int, name string) (all []def) {
 		}
 		return n
 	}
-	calls := f.callsTo(i)
+	calls := callsTo(f, i)
 	if slices.ContainsFunc(calls, namedEdge.cached) {
 		all = append(all, def{"hits", name, "answers of " + name + " that were in a cache", Share, true, func(m *measured) float64 {
 			n := counts(m)

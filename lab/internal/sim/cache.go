@@ -21,9 +21,11 @@ type Cache struct {
 // cache is a Cache at work.
 type cache struct {
 	*Cache
+	sim     *sim
+	edge    int
 	entries []entry // for each key, and at the end the head of the list of those held
 	held    int
-	flights map[int][]follower // Collapse: who waits, for each key that is being called for
+	calling map[int][]follower // Collapse: who waits, for each key that is being called for
 }
 
 // entry is what is known of a key. Those held are in a ring, by their last use.
@@ -44,7 +46,7 @@ func newCache(s *sim, index int, of *Cache) *cache {
 		return nil
 	}
 	n := of.Keys.Len()
-	c := &cache{Cache: of, entries: make([]entry, n+1), flights: map[int][]follower{}}
+	c := &cache{Cache: of, sim: s, edge: index, entries: make([]entry, n+1), calling: map[int][]follower{}}
 	c.entries[n] = entry{newer: int32(n), older: int32(n)}
 	if of.Cold {
 		return c
@@ -102,11 +104,11 @@ func (c *cache) has(key int, now clock.Instant) bool {
 
 // look looks for the answer to a call. It reports false if the call has to be made, and
 // returns what that is for.
-func (s *sim) look(j *job, e int, call uint64) (key int, found bool) {
-	c := s.edges[e].cache
+func (c *cache) look(j *job, call uint64) (key int, found bool) {
+	s := c.sim
 	draws := draw.New(s.seed, forKeys, call)
 	key = c.Keys.Draw(&draws)
-	n := &s.rec.of(s, j.root).Edges[e]
+	n := &s.rec.of(s, j.root).Edges[c.edge]
 	if c.has(key, s.now) {
 		n.Hits++
 		s.called(j, j.step, true)
@@ -115,27 +117,27 @@ func (s *sim) look(j *job, e int, call uint64) (key int, found bool) {
 	if !c.Collapse {
 		return key, false
 	}
-	waiting, flies := c.flights[key]
-	if flies {
+	waiting, asked := c.calling[key]
+	if asked {
 		n.Joined++
 		waiting = append(waiting, follower{j.self, j.gen, j.step})
 	}
-	c.flights[key] = waiting
-	return key, flies
+	c.calling[key] = waiting
+	return key, asked
 }
 
 // fetched is the end of a call for a key.
-func (s *sim) fetched(e, key int, ok bool) {
-	c := s.edges[e].cache
-	if ok && !s.uncached(&s.services[s.edges[e].To], key) {
+func (c *cache) fetched(key int, ok bool) {
+	s := c.sim
+	if ok && !c.isDown(key) {
 		until := clock.Never
 		if c.TTL > 0 {
 			until = s.now.Add(c.TTL)
 		}
 		c.put(key, until)
 	}
-	waiting := c.flights[key]
-	delete(c.flights, key)
+	waiting := c.calling[key]
+	delete(c.calling, key)
 	for _, f := range waiting {
 		if j := s.jobs.get(f.job, f.gen); j != nil {
 			s.called(j, f.step, ok)
@@ -143,26 +145,20 @@ func (s *sim) fetched(e, key int, ok bool) {
 	}
 }
 
-// flush empties the caches of a service's callers of what a CacheDown takes. Nothing comes
-// back while it lasts.
-func (s *sim) flush(f *activeFault) {
-	for i := range s.edges {
-		c := s.edges[i].cache
-		if c == nil || s.edges[i].To != f.Service {
-			continue
-		}
-		for key := range c.Keys.Len() {
-			if s.takes(f, key) {
-				c.drop(key)
-			}
+// flush empties the cache of what a CacheDown takes. Nothing comes back while it lasts.
+func (c *cache) flush(f *activeFault) {
+	for key := range c.Keys.Len() {
+		if f.takes(c.sim.seed, key) {
+			c.drop(key)
 		}
 	}
 }
 
-// uncached reports whether a key's answer cannot be kept now.
-func (s *sim) uncached(v *service, key int) bool {
-	for i := range v.active {
-		if f := &v.active[i]; f.Kind == CacheDown && s.takes(f, key) {
+// isDown reports whether a key's answer cannot be kept now.
+func (c *cache) isDown(key int) bool {
+	active := c.sim.services[c.sim.edges[c.edge].To].active
+	for i := range active {
+		if f := &active[i]; f.Kind == CacheDown && f.takes(c.sim.seed, key) {
 			return true
 		}
 	}
@@ -170,7 +166,7 @@ func (s *sim) uncached(v *service, key int) bool {
 }
 
 // takes reports whether a CacheDown is for a key: the same ones each time.
-func (s *sim) takes(f *activeFault, key int) bool {
-	d := draw.New(s.seed, forFaults, uint64(f.index)<<56^uint64(key))
-	return f.Share <= 0 || d.Yes(f.Share)
+func (a *activeFault) takes(seed uint64, key int) bool {
+	d := draw.New(seed, forFaults, uint64(a.index)<<56^uint64(key))
+	return a.Share <= 0 || d.Yes(a.Share)
 }

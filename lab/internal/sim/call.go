@@ -49,7 +49,7 @@ func (s *sim) startCall(j *job, e int, k uint64) {
 	id, key := callID(j.id, j.step, k), 0
 	if s.edges[e].cache != nil {
 		var found bool
-		if key, found = s.look(j, e, id); found {
+		if key, found = s.edges[e].cache.look(j, id); found {
 			return
 		}
 	}
@@ -73,7 +73,7 @@ func (s *sim) startCall(j *job, e int, k uint64) {
 		use = machine.KeyNone
 	}
 	if c.tape == nil {
-		c.conns = s.connsOf(e, j.instance)
+		c.conns = ed.connsOf(s, j.instance)
 	}
 	if s.watch != nil && s.watched(j, e) {
 		c.log = new(machine.Log)
@@ -161,11 +161,14 @@ type attempt struct {
 	slots     [2]admission.Slot // of the workers and of the Admission
 	seat      *seat             // in a queue; nil unless it waits
 	did       bool              // its work was done, or had been before under its key
-	lost, cut bool              // of an answer that breaks: before its first byte, or in its body
-	body      time.Duration     // how much longer the body of the answer takes
-	born      clock.Instant     // of its connection
+	bad       flaw              // of its answer
 	conn      hold
-	keeps     bool // an answer came over its connection
+}
+
+// flaw is what is wrong with an answer on its way.
+type flaw struct {
+	lost, cut bool          // it breaks: before its first byte, or in its body
+	body      time.Duration // how much longer its body takes
 }
 
 // Where an attempt has a slot.
@@ -190,17 +193,17 @@ func (s *sim) send(c *call, t *machine.Ticket) {
 	}
 	switch {
 	case c.conns != nil:
-		s.connect(c, a)
+		c.conns.connect(a)
 	case c.tape != nil:
 		s.rec.attempted(s, e, a)
 		s.play(c, a)
 	default:
-		s.depart(a)
+		a.depart(s)
 	}
 }
 
 // depart sends an attempt on its way.
-func (s *sim) depart(a *attempt) {
+func (a *attempt) depart(s *sim) {
 	e := &s.edges[a.edge]
 	s.rec.attempted(s, e, a)
 	if a.draws.Yes(e.Loss) {
@@ -238,7 +241,7 @@ func (s *sim) home(a *attempt) {
 		return
 	}
 	if a.out {
-		a.keeps = a.answer != refused && a.answer != broken
+		a.conn.keeps = a.answer != refused && a.answer != broken
 		o := s.brought(a)
 		s.settle(a, &o)
 		return
@@ -257,20 +260,22 @@ func (s *sim) settle(a *attempt, o *policy.Outcome) {
 	c := s.calls.at(a.call)
 	s.rec.settled(s, a, o)
 	s.comeHome(c, a, o)
-	self, gen, pool, edge := c.self, c.gen, c.conns, c.edge
+	self, gen, pool := c.self, c.gen, c.conns
 	s.release(a)
 	if c = s.calls.get(self, gen); c != nil {
 		s.step(c)
 	}
 	if pool != nil {
-		s.lend(pool, edge)
+		pool.lend()
 	}
 }
 
 // comeHome ends the caller's interest in an attempt.
 func (s *sim) comeHome(c *call, a *attempt, o *policy.Outcome) {
 	a.out = false
-	s.parted(c, a)
+	if c.conns != nil {
+		c.conns.parted(a)
+	}
 	if c.of != nil {
 		c.of.last = *o
 	}
@@ -299,7 +304,7 @@ func (s *sim) returned(c *call) {
 		c.refs--
 	}
 	if c.conns != nil {
-		s.lend(c.conns, c.edge)
+		c.conns.lend()
 	}
 	s.ended(c, &v)
 }
@@ -318,8 +323,8 @@ func (s *sim) ended(c *call, v *machine.End) {
 	if j := s.jobs.get(job, jgen); j != nil {
 		s.called(j, step, ok)
 	}
-	if s.edges[edge].cache != nil {
-		s.fetched(edge, key, ok)
+	if cache := s.edges[edge].cache; cache != nil {
+		cache.fetched(key, ok)
 	}
 }
 

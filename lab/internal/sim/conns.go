@@ -21,6 +21,8 @@ type Conns struct {
 
 // conns are those of an instance.
 type conns struct {
+	sim  *sim
+	edge *edge
 	open int      // and being opened
 	idle []conn   // by their last use
 	line []inLine // who waits; some have given up
@@ -31,119 +33,124 @@ type conn struct{ born, used clock.Instant }
 type inLine struct{ who, gen uint32 }
 
 // hold is what an attempt has of a connection.
-type hold uint8
+type hold struct {
+	stage connStage
+	keeps bool          // an answer came over it
+	born  clock.Instant // when it was open
+}
+
+type connStage uint8
 
 const (
-	noConn hold = iota
+	noConn connStage = iota
 	connWaits
 	connOpens
 	connHeld
 )
 
 // connsOf returns the connections of an instance; nil where any number is there and costs nothing.
-func (s *sim) connsOf(i, instance int) *conns {
-	e := &s.edges[i]
+func (e *edge) connsOf(s *sim, instance int) *conns {
 	if e.Conns == nil {
 		return nil
 	}
 	if e.conns == nil {
 		e.conns = make([]conns, len(e.states))
 	}
-	return &e.conns[instance]
+	p := &e.conns[instance]
+	p.sim, p.edge = s, e
+	return p
 }
 
 // connect finds a connection for an attempt, or lets it wait for one.
-func (s *sim) connect(c *call, a *attempt) {
-	e, p := &s.edges[a.edge], c.conns
-	p.prune(e.Conns, s.now)
+func (p *conns) connect(a *attempt) {
+	s, of := p.sim, p.edge.Conns
+	p.prune()
 	switch {
 	case len(p.idle) > 0:
-		s.reuse(p, a)
-	case p.open < e.Conns.Size:
-		p.open++
-		s.open(a)
+		p.reuse(a)
+	case p.open < of.Size:
+		p.begin(a)
 	default:
-		a.conn, a.there = connWaits, false
+		a.conn.stage, a.there = connWaits, false
 		p.line = append(p.line, inLine{a.self, a.gen})
 		s.arm(a)
-		if e.Conns.Wait > 0 {
-			s.at(s.now.Add(e.Conns.Wait), evTurn, a.self, a.gen)
+		if of.Wait > 0 {
+			s.at(s.now.Add(of.Wait), evTurn, a.self, a.gen)
 		}
 	}
 }
 
 // reuse sends an attempt over the connection that was used last.
-func (s *sim) reuse(p *conns, a *attempt) {
+func (p *conns) reuse(a *attempt) {
 	last := len(p.idle) - 1
-	a.conn, a.born, a.there = connHeld, p.idle[last].born, true
+	a.conn.stage, a.conn.born, a.there = connHeld, p.idle[last].born, true
 	p.idle = p.idle[:last]
-	s.depart(a)
+	a.depart(p.sim)
 }
 
-// open opens a connection for an attempt.
-func (s *sim) open(a *attempt) {
-	e := &s.edges[a.edge]
-	e.n.Opened++
-	a.conn, a.there = connOpens, false
-	s.next(a, s.now.Add(e.Conns.Open.Draw(&a.draws)), evOpened)
+// begin opens a connection for an attempt.
+func (p *conns) begin(a *attempt) {
+	p.open++
+	p.edge.n.Opened++
+	a.conn.stage, a.there = connOpens, false
+	p.sim.next(a, p.sim.now.Add(p.edge.Conns.Open.Draw(&a.draws)), evOpened)
 }
 
 // opened is an attempt whose connection is there.
-func (s *sim) opened(a *attempt) {
-	a.conn, a.born, a.there = connHeld, s.now, true
-	s.depart(a)
+func (p *conns) opened(a *attempt) {
+	a.conn.stage, a.conn.born, a.there = connHeld, p.sim.now, true
+	a.depart(p.sim)
 }
 
 // noTurn is an attempt that may wait no longer for its connection.
-func (s *sim) noTurn(a *attempt) {
-	if a.conn != connWaits {
+func (p *conns) noTurn(a *attempt) {
+	if a.conn.stage != connWaits {
 		return
 	}
-	s.edges[a.edge].n.Unconnected++
+	p.edge.n.Unconnected++
 	a.answer = refused // what drivers make of it: nothing was sent
-	s.home(a)
+	p.sim.home(a)
 }
 
 // waited counts how long an attempt waited for its connection.
-func (s *sim) waited(a *attempt) { s.edges[a.edge].n.Waited += s.now.Sub(a.sent) }
+func (p *conns) waited(a *attempt) { p.edge.n.Waited += p.sim.now.Sub(a.sent) }
 
 // parted ends what an attempt has of a connection, which is kept if an answer came over it.
-func (s *sim) parted(c *call, a *attempt) {
-	had := a.conn
-	a.conn = noConn
-	switch p := c.conns; {
+func (p *conns) parted(a *attempt) {
+	had := a.conn.stage
+	a.conn.stage = noConn
+	switch {
 	case had == noConn:
 	case had == connWaits: // it is no longer there when it would be its turn
-		s.waited(a)
-	case a.keeps:
-		p.idle = append(p.idle, conn{a.born, s.now})
+		p.waited(a)
+	case a.conn.keeps:
+		p.idle = append(p.idle, conn{a.conn.born, p.sim.now})
 	default:
 		p.open--
 	}
 }
 
 // lend gives connections to those who wait for one.
-func (s *sim) lend(p *conns, edge int) {
-	of := s.edges[edge].Conns
-	p.prune(of, s.now)
-	for len(p.line) > 0 && (len(p.idle) > 0 || p.open < of.Size) {
-		next := s.attempts.get(p.line[0].who, p.line[0].gen)
+func (p *conns) lend() {
+	p.prune()
+	for len(p.line) > 0 && (len(p.idle) > 0 || p.open < p.edge.Conns.Size) {
+		next := p.sim.attempts.get(p.line[0].who, p.line[0].gen)
 		p.line = p.line[1:]
 		if next == nil {
 			continue // it has given up
 		}
-		s.waited(next)
+		p.waited(next)
 		if len(p.idle) > 0 {
-			s.reuse(p, next)
+			p.reuse(next)
 		} else {
-			p.open++
-			s.open(next)
+			p.begin(next)
 		}
 	}
 }
 
 // prune closes what was not used for too long, or has been open for too long.
-func (p *conns) prune(of *Conns, now clock.Instant) {
+func (p *conns) prune() {
+	of, now := p.edge.Conns, p.sim.now
 	kept := p.idle[:0]
 	for _, c := range p.idle {
 		if of.Idle > 0 && now.Sub(c.used) >= of.Idle || of.Life > 0 && now.Sub(c.born) >= of.Life {

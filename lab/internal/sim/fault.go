@@ -40,7 +40,11 @@ func (s *sim) fault(i int, gen uint32) {
 		v.active = append(v.active, activeFault{Fault: f, index: i, since: s.now, limits: new(limiters)})
 		s.summon(v, f)
 		if f.Kind == CacheDown {
-			s.flush(&v.active[len(v.active)-1])
+			for k := range s.edges {
+				if e := &s.edges[k]; e.cache != nil && e.To == f.Service {
+					e.cache.flush(&v.active[len(v.active)-1])
+				}
+			}
 		}
 	}
 }

@@ -195,7 +195,7 @@ func (l *Live) deliver(a *attempt) {
 	t := l.asks[a.self]
 	delete(l.asks, a.self)
 	c := s.calls.at(a.call)
-	r := Reply{At: time.Duration(s.now), Try: a.try, Effects: c.effects, Worked: a.did, Body: a.body, CutBody: a.cut && !a.lost}
+	r := Reply{At: time.Duration(s.now), Try: a.try, Effects: c.effects, Worked: a.did, Body: a.bad.body, CutBody: a.bad.cut && !a.bad.lost}
 	a.answer.reply(&r)
 	if r.CutBody {
 		r.Status = 200

@@ -274,12 +274,12 @@ func (s *sim) finished(a *attempt, ok bool) {
 	default:
 		s.effect(v, c, a)
 	}
-	a.cut, a.body = fails.cut, fails.body
+	a.bad.cut, a.bad.body = fails.cut, fails.body
 	if fails.lost || fails.cut {
 		v.n.LostAnswers++
 		a.answer = broken
 	}
-	a.lost = fails.lost
+	a.bad.lost = fails.lost
 	s.reply(a, a.answer, a.after)
 	s.serveNext(r, a)
 }
@@ -335,7 +335,7 @@ func (s *sim) reply(a *attempt, ans answer, after time.Duration) {
 	}
 	late := e.Network.Draw(&a.draws)
 	if !s.asked(a) { // who asked from outside reads the body himself
-		late += a.body
+		late += a.bad.body
 	}
 	if ans != refused { // by the host and not by who pauses
 		late += s.services[a.service].replicas[a.replica].rests.over(s.now)

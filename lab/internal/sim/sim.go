@@ -150,11 +150,11 @@ func (s *sim) handle(e event) {
 		}
 	case evOpened:
 		if a := s.attempts.get(e.who, gen); a != nil {
-			s.opened(a)
+			s.calls.at(a.call).conns.opened(a)
 		}
 	case evTurn:
 		if a := s.attempts.get(e.who, gen); a != nil {
-			s.noTurn(a)
+			s.calls.at(a.call).conns.noTurn(a)
 		}
 	case evLeave:
 		if a := s.attempts.get(e.who, gen); a != nil {
