@@ -31,6 +31,13 @@ var (
 		{"G125", "serverwithouttimeouts", "an http.Server has no timeout for the header", serverWithoutTimeouts},
 		{"G126", "repeatsrefusals", "a loop repeats answers from 400 to 499", repeatsRefusals},
 		{"G127", "answernottaken", "a goroutine sends its result to where it may not be received", answerNotTaken},
+		{"G128", "endedbeforeread", "an answer is read after its context was cancelled", endedBeforeRead},
+		{"G129", "transactionleftopen", "a path leaves a transaction open", transactionLeftOpen},
+		{"G130", "failurelost", "attempts all failed, and no error is returned", failureLost},
+		{"G131", "requestoutlived", "a goroutine uses the request's context after the answer", requestOutlived},
+		{"G132", "deadcontext", "a call is given a context that has ended", deadContext},
+		{"G133", "triesatonce", "a loop tries many times without a wait", triesAtOnce},
+		{"G134", "retryafterignored", "a loop repeats a 429 and does not read Retry-After", retryAfterIgnored},
 		{"G190", "ignorewithoutreason", "an ignore has no reason, or names no rule", checkIgnores},
 	}
 	ofRules = analyzers(rules)
@@ -67,7 +74,14 @@ var (
 	ServerWithoutTimeouts = ofRules[18] // G125
 	RepeatsRefusals       = ofRules[19] // G126
 	AnswerNotTaken        = ofRules[20] // G127
-	IgnoreWithoutReason   = ofRules[21] // G190
+	EndedBeforeRead       = ofRules[21] // G128
+	TransactionLeftOpen   = ofRules[22] // G129
+	FailureLost           = ofRules[23] // G130
+	RequestOutlived       = ofRules[24] // G131
+	DeadContext           = ofRules[25] // G132
+	TriesAtOnce           = ofRules[26] // G133
+	RetryAfterIgnored     = ofRules[27] // G134
+	IgnoreWithoutReason   = ofRules[28] // G190
 )
 
 // StaleIgnore reports ignores that no longer keep a rule from reporting: G191. It runs all

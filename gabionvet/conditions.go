@@ -38,6 +38,9 @@ func (w *walk) cond(e ast.Expr, in set) (yes, no set) {
 		return in, in
 	}
 	in = w.node(e, in)
+	if w.oks[w.u.object(e)] { // true if the error is nil
+		return in.without(none).without(failed), in.without(ok)
+	}
 	return in, in
 }
 
@@ -53,7 +56,7 @@ func (w *walk) comparison(e *ast.BinaryExpr, in set) (yes, no set) {
 			}
 		case w.tracks(x):
 			yes, no = in.without(failed), in.without(ok)
-		case isCall && isError(w.u.typeOf(call)):
+		case isCall && isError(w.u.typeOf(call)) && (w.u.isRemote(call) || isDynamic(w.u, call)):
 			yes, no = in.now(ok), in.now(failed)
 		}
 		if yes|no != 0 {
@@ -131,6 +134,11 @@ func (w *walk) node(n ast.Node, in set) set {
 func (w *walk) assign(s *ast.AssignStmt, in set) set {
 	in = w.node(s, in)
 	for i, to := range s.Lhs {
+		if w.oks[w.u.object(to)] && len(s.Rhs) == len(s.Lhs) {
+			if v := w.u.info.Types[s.Rhs[i]].Value; v != nil && v.Kind() == constant.Bool && constant.BoolVal(v) {
+				in = in.now(ok)
+			}
+		}
 		if !w.tracks(to) {
 			continue
 		}

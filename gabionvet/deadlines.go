@@ -2,6 +2,7 @@ package gabionvet
 
 import (
 	"go/ast"
+	"go/constant"
 	"go/types"
 
 	"golang.org/x/tools/go/ast/inspector"
@@ -243,8 +244,20 @@ func (u *unit) clientLimit(e ast.Expr, depth int) limit {
 func (u *unit) clientVariable(v *types.Var, depth int) limit {
 	values := u.values[v]
 	local := v.Parent() != u.pkg.Scope() && !v.IsField()
-	if v.Exported() && !local || v.Kind() == types.ParamVar || v.Pkg() != u.pkg {
+	if v.Exported() && !local || v.Pkg() != u.pkg {
 		return unknown
+	}
+	if v.Kind() == types.ParamVar {
+		node, at, _ := parameterNode(u, v)
+		if decl, is := node.(*ast.FuncDecl); !is || decl.Name.IsExported() || len(values) > 0 || len(u.runners[node]) == 0 || u.asValue[declared(u, decl)] {
+			return unknown
+		}
+		for _, call := range u.runners[node] {
+			if at >= len(call.Args) || u.clientLimit(call.Args[at], depth+1) != endless {
+				return unknown
+			}
+		}
+		return endless
 	}
 	if len(values) == 0 {
 		if typeName(v.Type()) == "net/http.Client" && !isPointer(v.Type()) && local {
@@ -260,6 +273,11 @@ func (u *unit) clientVariable(v *types.Var, depth int) limit {
 	return endless
 }
 
+func declared(u *unit, decl *ast.FuncDecl) *types.Func {
+	f, _ := u.info.Defs[decl.Name].(*types.Func)
+	return f
+}
+
 // literalLimit looks at the fields of an http.Client. A transport may have a limit of its own.
 func (u *unit) literalLimit(lit *ast.CompositeLit) limit {
 	for _, elt := range lit.Elts {
@@ -271,7 +289,9 @@ func (u *unit) literalLimit(lit *ast.CompositeLit) limit {
 		case id == nil:
 			return unknown
 		case id.Name == "Timeout":
-			return bounded
+			if tv := u.info.Types[kv.Value]; tv.Value == nil || constant.Sign(tv.Value) != 0 {
+				return bounded
+			}
 		case id.Name == "Transport" && !u.plainTransport(kv.Value):
 			return unknown
 		}

@@ -13,7 +13,7 @@ import (
 
 // Each want in testdata is found, and nothing else is.
 func TestEachMistakeIsFoundAndNothingElse(t *testing.T) {
-	analysistest.Run(t, analysistest.TestData(), gabionvet.Everything, "planted", "mistakes", "followed")
+	analysistest.Run(t, analysistest.TestData(), gabionvet.Everything, "planted", "mistakes", "followed", "shapes")
 }
 
 // The mistakes that no linter of the field finds.

@@ -2,6 +2,7 @@ package gabionvet
 
 import (
 	"go/ast"
+	"go/token"
 	"go/types"
 	"regexp"
 	"strings"
@@ -28,19 +29,20 @@ type retryLoop struct {
 	cursor   inspector.Cursor
 	attempts []*ast.CallExpr
 	errs     map[types.Object]bool
-	waits    []wait // in its own body, not in function literals
+	oks      map[types.Object]bool // true after a success, by which the loop ends
+	waits    []wait                // in its own body, not in function literals
 	exit     exit
 }
 
 // A wait is where a loop waits before it comes round.
 type wait struct {
 	node  ast.Node
-	d     ast.Expr // how long
-	sleep bool     // time.Sleep, which nothing ends
+	d     ast.Expr // how long, or a call of what waits
+	sleep bool     // nothing ends it
 }
 
 func (u *unit) findLoops() {
-	u.root.Inspect([]ast.Node{(*ast.ForStmt)(nil), (*ast.RangeStmt)(nil)}, func(c inspector.Cursor) bool {
+	u.root.Inspect([]ast.Node{(*ast.ForStmt)(nil), (*ast.RangeStmt)(nil), (*ast.LabeledStmt)(nil)}, func(c inspector.Cursor) bool {
 		if l := u.readLoop(c); l != nil {
 			u.loops = append(u.loops, l)
 		}
@@ -49,7 +51,7 @@ func (u *unit) findLoops() {
 }
 
 func (u *unit) readLoop(c inspector.Cursor) *retryLoop {
-	l := &retryLoop{stmt: c.Node().(ast.Stmt), cursor: c, errs: map[types.Object]bool{}}
+	l := &retryLoop{stmt: c.Node().(ast.Stmt), cursor: c, errs: map[types.Object]bool{}, oks: map[types.Object]bool{}}
 	if !u.looksAt(l.stmt.Pos()) {
 		return nil
 	}
@@ -64,6 +66,10 @@ func (u *unit) readLoop(c inspector.Cursor) *retryLoop {
 			return nil
 		}
 		l.body = s.Body
+	case *ast.LabeledStmt:
+		if l.label, l.body = s.Label.Name, rounds(u, c, s); l.body == nil {
+			return nil
+		}
 	}
 	if p, is := c.Parent().Node().(*ast.LabeledStmt); is {
 		l.label = p.Label.Name
@@ -72,12 +78,49 @@ func (u *unit) readLoop(c inspector.Cursor) *retryLoop {
 		l.fn = e.Node()
 		break
 	}
+	u.findWaits(l)
 	u.findAttempts(l)
+	findOKs(u, l)
 	if l.fn == nil || len(l.attempts) == 0 {
 		return nil
 	}
-	u.findWaits(l)
 	return u.judgeLoop(l)
+}
+
+// rounds returns the code that a goto repeats: from its label to the end of the block that it stands in.
+func rounds(u *unit, c inspector.Cursor, s *ast.LabeledStmt) *ast.BlockStmt {
+	block, is := c.Parent().Node().(*ast.BlockStmt)
+	switch s.Stmt.(type) {
+	case *ast.ForStmt, *ast.RangeStmt, *ast.SwitchStmt, *ast.SelectStmt, *ast.TypeSwitchStmt:
+		return nil
+	}
+	if !is {
+		return nil
+	}
+	for i, stmt := range block.List {
+		if stmt != ast.Stmt(s) {
+			continue
+		}
+		body := &ast.BlockStmt{Lbrace: s.Pos(), List: append([]ast.Stmt{s.Stmt}, block.List[i+1:]...), Rbrace: block.Rbrace}
+		back := false
+		ast.Inspect(body, func(n ast.Node) bool {
+			b, is := n.(*ast.BranchStmt)
+			back = back || is && b.Tok == token.GOTO && b.Label != nil && b.Label.Name == s.Label.Name
+			return !back
+		})
+		if back {
+			return body
+		}
+	}
+	return nil
+}
+
+// code is the whole loop.
+func (l *retryLoop) code() ast.Node {
+	if _, is := l.stmt.(*ast.LabeledStmt); is {
+		return l.body
+	}
+	return l.stmt
 }
 
 // countsThings reports whether a loop goes over the elements of something, by its
@@ -92,7 +135,7 @@ func countsThings(cond ast.Expr) (found bool) {
 			case *ast.Ident:
 				found = found || f.Name == "len"
 			case *ast.SelectorExpr:
-				found = found || f.Sel.Name == "Next" || f.Sel.Name == "Scan" || f.Sel.Name == "HasMorePages" || f.Sel.Name == "Len"
+				found = found || f.Sel.Name == "Next" && !mentions(f.X, retryName) || f.Sel.Name == "Scan" || f.Sel.Name == "HasMorePages" || f.Sel.Name == "Len"
 			}
 		}
 		return !found
@@ -113,6 +156,8 @@ func (u *unit) countsTimes(e ast.Expr) bool {
 		return typeName(t.Elem()) == "time.Duration"
 	case *types.Array:
 		return typeName(t.Elem()) == "time.Duration"
+	case *types.Chan:
+		return typeName(t.Elem()) == "time.Time"
 	}
 	return false
 }
@@ -121,13 +166,13 @@ func (u *unit) countsTimes(e ast.Expr) bool {
 func (u *unit) findAttempts(l *retryLoop) {
 	note := func(e ast.Expr) bool {
 		call, is := ast.Unparen(e).(*ast.CallExpr)
-		if !is || !u.isRemote(call) {
+		if !is || !u.isRemote(call) && (len(l.waits) == 0 || !isDynamic(u, call)) {
 			return false
 		}
 		l.attempts = append(l.attempts, call)
 		return true
 	}
-	ast.Inspect(l.stmt, func(n ast.Node) bool {
+	ast.Inspect(l.code(), func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncLit:
 			return false
@@ -149,20 +194,6 @@ func (u *unit) findAttempts(l *retryLoop) {
 	})
 }
 
-func (u *unit) findWaits(l *retryLoop) {
-	for _, call := range calls(l.body, false) {
-		switch {
-		case len(call.Args) != 1:
-		case u.is(call, "time.Sleep"):
-			l.waits = append(l.waits, wait{call, call.Args[0], true})
-		case u.is(call, "time.After", "time.NewTimer"):
-			l.waits = append(l.waits, wait{call, call.Args[0], false})
-		case u.is(call, "(time.Timer).Reset"):
-			l.waits = append(l.waits, wait{call, call.Args[0], false})
-		}
-	}
-}
-
 // waitFlag marks the nodes that are a loop's waits.
 func (l *retryLoop) waitFlag(n ast.Node) uint8 {
 	for _, w := range l.waits {
@@ -173,28 +204,40 @@ func (l *retryLoop) waitFlag(n ast.Node) uint8 {
 	return 0
 }
 
+// judgeLoop returns the loop if it tries again after a failure, or after an answer that says 503, and ends after
+// a success. A success that comes round makes it a loop that waits for a state, or that consumes.
 func (u *unit) judgeLoop(l *retryLoop) *retryLoop {
-	w := &walk{u: u, errs: l.errs, flag: l.waitFlag}
+	w := &walk{u: u, errs: l.errs, oks: l.oks, flag: l.waitFlag}
 	l.exit = w.loop(l.stmt, l.label)
-	if w.lost || !l.exit.leave.has(ok, 0, 0) || !l.exit.round.has(failed, 0, 0) {
+	if w.lost || !l.exit.leave.has(ok, 0, 0) {
 		return nil
 	}
-	if len(l.waits) > 0 && !l.exit.round.has(failed, waited, 0) {
-		return nil // it waits for something else
+	var must uint8
+	if len(l.waits) > 0 && !within(l.body, l.waits[0].node.Pos()) {
+		must = 0 // it goes over the ticks
+	} else if len(l.waits) > 0 {
+		must = waited // or it waits for something else
 	}
-	// A success that comes round makes it a loop that waits for a state, or that consumes.
-	// Answers with a status are judged by a 200.
-	if u.looksAtStatus(l.body) {
-		w := &walk{u: u, errs: l.errs, flag: l.waitFlag, status: 200}
-		if w.loop(l.stmt, l.label).round.has(ok, 0, 0) {
+	if !u.looksAtStatus(l.body) {
+		if l.exit.round.has(ok, 0, 0) || !l.exit.round.has(failed, must, 0) {
 			return nil
 		}
 		return l
 	}
-	if l.exit.round.has(ok, 0, 0) {
+	round := func(status int) set {
+		w := &walk{u: u, errs: l.errs, oks: l.oks, flag: l.waitFlag, status: status}
+		return w.loop(l.stmt, l.label).round
+	}
+	if round(200).has(ok, 0, 0) {
 		return nil
 	}
-	return l
+	if l.exit.round.has(failed, must, 0) {
+		return l
+	}
+	if !l.exit.round.has(failed, 0, 0) && !round(202).has(ok, 0, 0) && (round(503).has(ok, must, 0) || round(429).has(ok, must, 0)) {
+		return l
+	}
+	return nil
 }
 
 func (u *unit) looksAtStatus(n ast.Node) (found bool) {

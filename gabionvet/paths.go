@@ -67,6 +67,7 @@ func (s set) has(err int, yes, no uint8) bool {
 type walk struct {
 	u      *unit
 	errs   map[types.Object]bool // the variables that hold the attempts' errors
+	oks    map[types.Object]bool // the variables that are true after a success
 	flag   func(ast.Node) uint8  // what a node means to the paths that come by
 	status int                   // the answers' status is this; 0 is not known
 	frames []*frame
@@ -83,7 +84,7 @@ type frame struct {
 }
 
 // An exit is where the paths of a loop's body go.
-type exit struct{ round, leave, out set }
+type exit struct{ round, leave, out, broken set }
 
 // loop follows one iteration. Round are the paths that come to another, leave those that
 // leave the loop, out those of them that return.
@@ -101,11 +102,24 @@ func (w *walk) loop(n ast.Stmt, label string) exit {
 		}
 	case *ast.RangeStmt:
 		body = n.Body
+	case *ast.LabeledStmt: // goto comes round, the end of the block does not
+		c, found := w.u.root.FindNode(n)
+		if !found {
+			return e
+		}
+		if body = rounds(w.u, c, n); body == nil {
+			return e
+		}
 	default:
 		return e
 	}
 	ret := &frame{}
 	next := w.block(body.List, in, ret)
+	if _, is := n.(*ast.LabeledStmt); is {
+		ret.brk |= next | f.brk
+		w.frames = w.frames[:len(w.frames)-1]
+		return exit{round: f.cont, leave: ret.brk, out: ret.brk}
+	}
 	e.round = next | f.cont
 	w.frames = w.frames[:len(w.frames)-1]
 	if fs, is := n.(*ast.ForStmt); is {
@@ -115,11 +129,11 @@ func (w *walk) loop(n ast.Stmt, label string) exit {
 			e.round, done = w.cond(fs.Cond, e.round)
 			e.leave |= done
 		}
-	} else {
+	} else if !isTick(w.u, n.(*ast.RangeStmt).X) {
 		e.leave |= e.round
 	}
 	e.leave |= f.brk | ret.brk
-	e.out = ret.brk
+	e.out, e.broken = ret.brk, f.brk
 	return e
 }
 
@@ -295,6 +309,12 @@ func (w *walk) branch(s *ast.BranchStmt, in set, ret *frame) set {
 	case token.FALLTHROUGH:
 		return in
 	case token.GOTO:
+		for _, f := range w.frames {
+			if s.Label != nil && f.label == s.Label.Name && f.loop {
+				f.cont |= in
+				return 0
+			}
+		}
 		w.lost = true
 		return 0
 	}

@@ -36,6 +36,9 @@ func (u *unit) leaves(call *ast.CallExpr) bool {
 	case "net", "net/http", "crypto/tls", "google.golang.org/grpc":
 		return dials.MatchString(f.Name())
 	}
+	if strings.HasPrefix(path, "github.com/gabion-go/gabion") && !takesContext(sig) {
+		return false // such as classify.Permanent
+	}
 	return slices.ContainsFunc(networks, func(n string) bool {
 		return path == n || strings.HasPrefix(path, n+"/")
 	}) && !strings.HasPrefix(f.Name(), "New") && f.Name() != "Close" && !strings.HasPrefix(f.Name(), "Parse")
@@ -61,12 +64,18 @@ func (u *unit) isRemote(call *ast.CallExpr) bool {
 	if u.leaves(call) {
 		return true
 	}
+	t := u.targets[call]
+	if t != nil && remoteIn(u, t) {
+		return true
+	}
+	for _, arg := range call.Args { // it is given work that is
+		if lit, is := ast.Unparen(arg).(*ast.FuncLit); is && t != nil && slices.ContainsFunc(directCalls(lit), u.isRemote) {
+			return true
+		}
+	}
 	f := u.callee(call)
 	if f == nil {
-		return u.inRetryHelper(call)
-	}
-	if u.remote[f] {
-		return true
+		return t == nil && u.inRetryHelper(call)
 	}
 	sig, ok := f.Type().(*types.Signature)
 	if !ok || !canFail(sig) || !takesContext(sig) || f.Pkg() == nil {
@@ -77,7 +86,41 @@ func (u *unit) isRemote(call *ast.CallExpr) bool {
 		return false // a browser on the same machine
 	}
 	first, _, _ := strings.Cut(path, "/")
-	return strings.Contains(first, ".") || f.Pkg() == u.pkg && u.funcs[f] == nil // an interface's method
+	return strings.Contains(first, ".") || f.Pkg() == u.pkg && t == nil // an interface's method
+}
+
+// isDynamic reports whether a call that can fail is of a function value, or of an interface of the package, that
+// is not seen. A loop that waits between such calls tries again.
+func isDynamic(u *unit, call *ast.CallExpr) bool {
+	sig, is := u.typeOf(call.Fun).(*types.Signature)
+	if !is || !canFail(sig) || u.targets[call] != nil {
+		return false
+	}
+	f := u.callee(call)
+	if f == nil {
+		return true
+	}
+	of, is := f.Type().(*types.Signature)
+	return is && f.Pkg() == u.pkg && of.Recv() != nil && types.IsInterface(of.Recv().Type())
+}
+
+// remoteIn reports whether a function calls something over a network.
+func remoteIn(u *unit, t *code) (found bool) {
+	if decl, is := t.node.(*ast.FuncDecl); is {
+		f, _ := u.info.Defs[decl.Name].(*types.Func)
+		return u.remote[f]
+	}
+	for _, call := range calls(t.body, true) {
+		if inner := u.targets[call]; inner != nil {
+			if _, is := inner.node.(*ast.FuncLit); is {
+				continue
+			}
+		}
+		if u.isRemote(call) {
+			return true
+		}
+	}
+	return false
 }
 
 var retryName = regexp.MustCompile(`(?i)retr(y|ie)|backoff|attempt`)
@@ -134,6 +177,7 @@ func (u *unit) reaching(is func(*ast.CallExpr) bool) map[*types.Func]bool {
 			if is(call) {
 				mark(f)
 			} else if g := u.callee(call); g != nil && g.Pkg() == u.pkg {
+				g = implementation(u, g)
 				calledBy[g] = append(calledBy[g], f)
 			}
 			return true
@@ -161,7 +205,7 @@ func (u *unit) draws(call *ast.CallExpr) bool {
 			return true
 		}
 	}
-	return randomName.MatchString(f.Name())
+	return u.targets[call] == nil && randomName.MatchString(f.Name())
 }
 
 var randomName = regexp.MustCompile(`(?i)rand|jitter|fuzz|splay|scatter|backoff|entropy`)

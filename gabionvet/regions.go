@@ -168,27 +168,3 @@ func source(e ast.Expr) string {
 	}
 	return s
 }
-
-// A repeated is code that runs again after a failure: the body of a loop, or work.
-type repeated struct {
-	body *ast.BlockStmt
-	node ast.Node // with the loop's head
-	what string   // "this loop", "gabion.Do"
-	by   *region  // nil for a loop
-	loop *retryLoop
-	runs []reached // what it calls
-}
-
-// findRepeats collects all of it.
-func findRepeats(u *unit) {
-	for _, l := range u.loops {
-		u.repeats = append(u.repeats, repeated{body: l.body, node: l.stmt, what: "this loop", loop: l, runs: reach(u, l.body)})
-	}
-	for _, r := range u.regions {
-		node := ast.Node(r.body)
-		if r.lit != nil {
-			node = r.lit
-		}
-		u.repeats = append(u.repeats, repeated{body: r.body, node: node, what: r.short, by: r, runs: reach(u, r.body)})
-	}
-}

@@ -132,8 +132,8 @@ func opens(c *check, call *ast.CallExpr) bool {
 	if _, _, isParam := parameterOf(c.unit, call.Fun); isParam {
 		return true
 	}
-	decl := c.funcs[c.callee(call)]
-	return decl != nil && c.remote[c.callee(call)] && !mentions(decl.Body, bodyName)
+	t := c.targets[call]
+	return t != nil && c.isRemote(call) && !mentions(t.body, bodyName)
 }
 
 var bodyName = regexp.MustCompile(`^(Body|Close)$`)
@@ -161,7 +161,7 @@ func (c *check) checkRounds(a answer) {
 			}
 			return 0
 		}
-		w := &walk{u: c.unit, errs: l.errs, flag: touches, status: 503}
+		w := &walk{u: c.unit, errs: l.errs, oks: l.oks, flag: touches, status: 503}
 		if e := w.loop(l.stmt, l.label); !w.lost && e.round.has(ok, opened, closed) {
 			c.report(a.call, nil, "when this loop tries again after an answer, such as a 503, it leaves that answer's body open: each try loses a connection; "+
 				"read it to the end and close %s.Body before the next try", a.obj.Name())

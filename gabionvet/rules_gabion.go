@@ -120,11 +120,11 @@ func checkLayers(c *check, r *region, at reached) {
 
 // loopsWithin says which loop that retries is in a function of the package that is called.
 func loopsWithin(c *check, call *ast.CallExpr) string {
-	decl := c.funcs[c.callee(call)]
+	t := c.targets[call]
 	for _, l := range c.loops {
-		if decl != nil && l.fn == ast.Node(decl) {
-			if _, is := c.helpers[c.callee(call)]; !is {
-				return decl.Name.Name + " has a loop that retries " + called(l.attempts)
+		if t != nil && l.fn == t.node {
+			if _, is := c.helpers[t.node]; !is {
+				return t.name + " has a loop that retries " + called(l.attempts)
 			}
 		}
 	}
@@ -246,11 +246,18 @@ func dependencyPerRequest(c *check) {
 			what = "breaker"
 		case "golang.org/x/time/rate.NewLimiter":
 			what = "limiter"
+		case "database/sql.Open", "github.com/jackc/pgx/pgxpool.New", "github.com/redis/go-redis.NewClient", "google.golang.org/grpc.NewClient", "google.golang.org/grpc.Dial":
+			what = "pool"
 		default:
 			return
 		}
-		where := c.perRequest(at, what == "limiter")
+		where := c.perRequest(at, what == "limiter" || what == "pool")
 		if where == "" || c.escapes(at, 0) {
+			return
+		}
+		if what == "pool" {
+			c.report(call, nil, "this pool of connections is made anew %s: each call dials, and a crowd of calls opens a crowd of connections, past any limit of the pool; "+
+				"make it once, where the program starts", where)
 			return
 		}
 		c.report(call, nil, "this %s is made anew %s: it never sees more than one call, so it can neither count failures nor limit anything; "+

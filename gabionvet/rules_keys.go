@@ -11,21 +11,21 @@ import (
 
 var (
 	noBody     = regexp.MustCompile(`^(NoBody|nil)$`)
-	keyText    = regexp.MustCompile(`(?i)idempot|request-?id-?key|dedup`)
+	keyText    = regexp.MustCompile(`(?i)idempot|request-?id-?key|dedup|client_?(request_?)?token|paypal-request-id`)
 	harmless   = regexp.MustCompile(`(?i)search|query|graphql|token|oauth|login|auth|lookup|find|list|read|metrics|health|_bulk|validate|check|status|ping|verify|rpc`)
 	freshNames = regexp.MustCompile(`^(github\.com/google/uuid\.(New|NewString|NewRandom|NewUUID|NewV[67]|Must)|github\.com/gofrs/uuid\.(NewV[14567]|Must)|` +
 		`github\.com/gabion-go/gabion\.NewKey|github\.com/oklog/ulid\.(Make|New|MustNew)|github\.com/rs/xid\.New|github\.com/segmentio/ksuid\.New|` +
-		`github\.com/satori/go\.uuid\.NewV[14]|crypto/rand\.Text|time\.Now|github\.com/lithammer/shortuuid\.New|math/rand\.\w+|github\.com/hashicorp/go-uuid\.GenerateUUID|` +
+		`github\.com/satori/go\.uuid\.NewV[14]|crypto/rand\.(Text|Int)|time\.Now|github\.com/lithammer/shortuuid\.New|math/rand\.\w+|github\.com/hashicorp/go-uuid\.GenerateUUID|` +
 		`github\.com/matoous/go-nanoid\.(New|Must|Generate))$`)
 )
 
 // keyNewOnEachAttempt is G112.
 func keyNewOnEachAttempt(c *check) {
 	for _, r := range c.repeats {
-		checkKeys(c, r, r.body, r.node, nil)
+		checkKeys(c, r, &code{node: r.node, body: r.body}, nil)
 		for _, at := range r.runs {
-			if decl := c.funcs[c.callee(at.call)]; decl != nil && decl.Body != nil && len(at.path) < farthest {
-				checkKeys(c, r, decl.Body, decl, at.top)
+			if t := c.targets[at.call]; t != nil && len(at.path) < farthest && !within(r.node, t.node.Pos()) {
+				checkKeys(c, r, t, at.top)
 			}
 		}
 	}
@@ -38,17 +38,17 @@ func keyNewOnEachAttempt(c *check) {
 
 // checkKeys reports the keys that are given and new in code, which is repeated, or reached by a call
 // of what is repeated.
-func checkKeys(c *check, r repeated, body *ast.BlockStmt, code ast.Node, by *ast.CallExpr) {
-	for _, key := range keysGiven(c.unit, body) {
-		if c.freshIn(key, code, 0) == nil && (r.loop == nil || by != nil || !numbered(c, key, r.loop, 0)) || by != nil && ifMissing(c, key) {
+func checkKeys(c *check, r repeated, in *code, by *ast.CallExpr) {
+	for _, key := range keysGiven(c.unit, in.body) {
+		if c.freshIn(key, in.node, 0) == nil && (r.loop == nil || by != nil || !numbered(c, key, r.loop, 0)) || by != nil && ifMissing(c, key) {
 			continue
 		}
-		where, in := ast.Node(key), ""
+		where, place := ast.Node(key), ""
 		if by != nil {
-			where, in = by, " in "+c.enclosingDecl(key).Name.Name
+			where, place = by, " in "+in.name
 		}
 		c.report(where, nil, "%s makes a new idempotency key on every attempt%s: the server takes the second attempt for another request and does the work twice; "+
-			"make the key once, before the first attempt%s", c.loopName(r), in, c.keyAdvice(r))
+			"make the key once, before the first attempt%s", c.loopName(r), place, c.keyAdvice(r))
 	}
 }
 
@@ -80,7 +80,7 @@ func numbered(c *check, e ast.Expr, l *retryLoop, depth int) (found bool) {
 			return true
 		}
 		b, is := v.Type().Underlying().(*types.Basic)
-		if found = is && b.Info()&types.IsInteger != 0 && c.changesIn(v, l.stmt); found || !declaredIn(v, l.body) {
+		if found = is && b.Info()&types.IsInteger != 0 && c.changesIn(v, l.code()); found || !declaredIn(v, l.body) {
 			return !found
 		}
 		for _, value := range c.values[v] {
@@ -107,7 +107,7 @@ func (c *check) checkKeyOption(call *ast.CallExpr) {
 		}
 		for _, arg := range call.Args {
 			opt, is := ast.Unparen(arg).(*ast.CallExpr)
-			if is && c.is(opt, "github.com/gabion-go/gabion.WithKey") && len(opt.Args) == 1 && c.freshIn(opt.Args[0], l.stmt, 0) != nil {
+			if is && c.is(opt, "github.com/gabion-go/gabion.WithKey") && len(opt.Args) == 1 && c.freshIn(opt.Args[0], l.code(), 0) != nil {
 				c.report(opt, nil, "this loop makes a new idempotency key each time it calls again: the server takes each call for another request and does the work twice; "+
 					"make the key once, before the loop")
 			}
@@ -124,7 +124,8 @@ func keysGiven(u *unit, body *ast.BlockStmt) (keys []ast.Expr) {
 				keys = append(keys, key)
 			}
 		case *ast.KeyValueExpr:
-			if id, is := n.Key.(*ast.Ident); is && keyText.MatchString(id.Name) {
+			tv := u.info.Types[n.Key]
+			if id, is := n.Key.(*ast.Ident); is && keyText.MatchString(id.Name) || tv.Value != nil && keyText.MatchString(tv.Value.ExactString()) {
 				keys = append(keys, n.Value)
 			}
 		case *ast.AssignStmt:
@@ -198,7 +199,7 @@ func (u *unit) freshIn(e ast.Expr, code ast.Node, depth int) (found *ast.CallExp
 			case found != nil || !within(code, n.Pos()):
 			case isFresh(u, n):
 				found = n
-			case u.funcs[u.callee(n)] != nil && freshResult(u, u.funcs[u.callee(n)], depth+1):
+			case u.targets[n] != nil && freshResult(u, u.targets[n], depth+1):
 				found = n
 			}
 		case *ast.Ident:
@@ -221,22 +222,24 @@ func (u *unit) freshIn(e ast.Expr, code ast.Node, depth int) (found *ast.CallExp
 }
 
 // freshResult reports whether what a function returns first is new each time.
-func freshResult(u *unit, decl *ast.FuncDecl, depth int) (fresh bool) {
-	if decl.Body == nil {
-		return false
-	}
-	ast.Inspect(decl.Body, func(n ast.Node) bool {
+func freshResult(u *unit, t *code, depth int) (fresh bool) {
+	ast.Inspect(t.body, func(n ast.Node) bool {
 		if ret, is := n.(*ast.ReturnStmt); is && len(ret.Results) > 0 {
-			fresh = fresh || u.freshIn(ret.Results[0], decl, depth) != nil
+			fresh = fresh || u.freshIn(ret.Results[0], t.node, depth) != nil
 		}
 		return !fresh
 	})
 	return fresh
 }
 
+var generates = regexp.MustCompile(`(?i)^(new|gen|generate|next|make|random)_?(idempotency)?_?(key|id|uuid|token|nonce)$`)
+
 // isFresh reports whether a call returns something else each time. The time does, unless all that
 // is taken of it is a day or so.
 func isFresh(u *unit, call *ast.CallExpr) bool {
+	if id := calledName(call); id != nil && len(call.Args) == 0 && u.targets[call] == nil && generates.MatchString(id.Name) {
+		return true
+	}
 	if !freshNames.MatchString(u.fullName(call)) {
 		return false
 	}

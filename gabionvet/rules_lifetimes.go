@@ -37,6 +37,8 @@ func deferInLoop(c *check) {
 	})
 }
 
+var closeName = regexp.MustCompile(`^Close$`)
+
 func loopBody(n ast.Node) *ast.BlockStmt {
 	switch n := n.(type) {
 	case *ast.ForStmt:
@@ -49,6 +51,30 @@ func loopBody(n ast.Node) *ast.BlockStmt {
 
 // held says what a deferred call gives back.
 func (c *check) held(call *ast.CallExpr) string {
+	if lit, is := call.Fun.(*ast.FuncLit); is {
+		for _, s := range lit.Body.List { // and not under a condition, as where the last one is ended before
+			var e ast.Expr
+			switch s := s.(type) {
+			case *ast.ExprStmt:
+				e = s.X
+			case *ast.AssignStmt: // _ = resp.Body.Close()
+				e = s.Rhs[0]
+			}
+			if inner, is := e.(*ast.CallExpr); is && c.held(inner) != "" {
+				return c.held(inner)
+			}
+		}
+		return ""
+	}
+	if t := c.targets[call]; t != nil && len(call.Args) > 0 && mentions(t.body, closeName) {
+		arg := call.Args[0]
+		if sel, is := arg.(*ast.SelectorExpr); is && sel.Sel.Name == "Body" {
+			arg = sel.X
+		}
+		if isResponse(c.typeOf(arg)) {
+			return "body, and with it a connection"
+		}
+	}
 	if id, is := call.Fun.(*ast.Ident); is && len(call.Args) == 0 {
 		for _, value := range c.values[c.object(id)] {
 			if made, is := value.(*ast.CallExpr); is && c.is(made, derive...) {
@@ -58,6 +84,9 @@ func (c *check) held(call *ast.CallExpr) string {
 		return ""
 	}
 	sel, is := call.Fun.(*ast.SelectorExpr)
+	if is && sel.Sel.Name == "Rollback" && isTransaction(c.typeOf(sel.X)) {
+		return "transaction, and with it a connection"
+	}
 	if !is || sel.Sel.Name != "Close" {
 		return ""
 	}
@@ -65,7 +94,7 @@ func (c *check) held(call *ast.CallExpr) string {
 		return "body, and with it a connection"
 	}
 	switch typeName(c.typeOf(sel.X)) {
-	case "database/sql.Rows", "database/sql.Conn", "net.Conn", "github.com/jackc/pgx.Rows":
+	case "database/sql.Rows", "database/sql.Conn", "net.Conn", "crypto/tls.Conn", "github.com/jackc/pgx.Rows":
 		return "connection"
 	}
 	return ""
@@ -156,7 +185,7 @@ func replaceFix(call *ast.CallExpr, name string) []analysis.SuggestedFix {
 // derivesTimeout reports whether a call is the parent of a new timeout.
 func (c *check) derivesTimeout(at inspector.Cursor) bool {
 	p, is := at.Parent().Node().(*ast.CallExpr)
-	return is && c.is(p, "context.WithTimeout", "context.WithDeadline")
+	return is && (c.is(p, "context.WithTimeout", "context.WithDeadline", "net/http.NewRequestWithContext") || c.leaves(p) && c.callee(p).Pkg() != c.pkg)
 }
 
 var outlives = regexp.MustCompile(`(?i)shutdown|close|cleanup|clean|release|unlock|rollback|stop|cancel|drain|detach|background|async|flush|log|audit|delete|remove|unregister|deregister|disconnect|teardown|revoke|leave|finish|abort|terminate|restore|undo|finali[sz]e|persist|defer|grace|kill|invalidate`)

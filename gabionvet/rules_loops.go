@@ -5,15 +5,17 @@ import (
 	"go/ast"
 	"go/types"
 	"regexp"
+	"slices"
 
 	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/ast/inspector"
 )
 
 // waitWithoutJitter is G101.
 func waitWithoutJitter(c *check) {
 	for _, l := range c.loops {
 		for _, w := range l.waits {
-			if c.mayBeRandom(w.d, 0) || mentions(w.d, randomName) || c.drawsIn(l) {
+			if drawnWait(c.unit, w) || c.drawsIn(l) || c.asks(l) && ofTicker(c.unit, w) { // one that asks at fixed times follows a protocol
 				continue
 			}
 			c.report(w.node, c.jitterFix(l, w), "this loop waits %s before it tries again, without jitter: callers that failed together come back together, "+
@@ -21,6 +23,34 @@ func waitWithoutJitter(c *check) {
 			break
 		}
 	}
+}
+
+// ofTicker reports whether a wait is for the next tick.
+func ofTicker(u *unit, w wait) (is bool) {
+	ast.Inspect(w.node, func(n ast.Node) bool {
+		sel, isSel := n.(*ast.SelectorExpr)
+		is = is || isSel && typeName(u.typeOf(sel.X)) == "time.Ticker"
+		return !is
+	})
+	return is
+}
+
+// drawnWait reports whether how long a wait takes may be drawn. Of a function of the package that waits
+// its arguments decide, and what it calls.
+func drawnWait(u *unit, w wait) bool {
+	call, is := w.d.(*ast.CallExpr)
+	if t := u.targets[call]; !is || ast.Node(call) != w.node || t == nil {
+		return u.mayBeRandom(w.d, 0)
+	}
+	for _, at := range reach(u, call) {
+		if u.draws(at.call) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(call.Args, func(e ast.Expr) bool {
+		t := u.typeOf(e)
+		return t != nil && (typeName(t) == "time.Duration" || isInteger(t)) && u.mayBeRandom(e, 0)
+	})
 }
 
 func (u *unit) waitText(d ast.Expr) string {
@@ -40,7 +70,7 @@ func (u *unit) drawsIn(l *retryLoop) bool {
 		body = f.Body
 	}
 	for _, call := range calls(body, true) {
-		if u.draws(call) || u.random[u.callee(call)] && within(l.stmt, call.Pos()) {
+		if u.draws(call) || u.random[u.callee(call)] && within(l.code(), call.Pos()) {
 			return true
 		}
 	}
@@ -69,7 +99,12 @@ func (u *unit) mayBeRandom(e ast.Expr, depth int) (may bool) {
 	return may
 }
 
+var jitters = regexp.MustCompile(`(?i)rand|jitter|fuzz|splay|scatter|entropy`)
+
 func (u *unit) variableMayBeRandom(v *types.Var, depth int) bool {
+	if jitters.MatchString(v.Name()) || len(u.values[v]) == 0 && randomName.MatchString(v.Name()) {
+		return true
+	}
 	if typeName(v.Type()) != "time.Duration" && !v.IsField() {
 		if b, is := v.Type().Underlying().(*types.Basic); !is || b.Info()&types.IsNumeric == 0 {
 			return false // a struct that a field is read of, and so on: the field decides
@@ -113,7 +148,27 @@ func (u *unit) isPure(call *ast.CallExpr) bool {
 	case "math", "math/bits", "time":
 		return true
 	}
-	return false
+	t := u.targets[call]
+	return t != nil && computes(u, t, 0)
+}
+
+// computes reports whether what a function of the package returns comes from what it is given, and from
+// nothing that could be random.
+func computes(u *unit, t *code, depth int) bool {
+	if depth > farthest {
+		return false
+	}
+	for _, call := range calls(t.body, true) {
+		inner := u.targets[call]
+		switch f := u.callee(call); {
+		case u.info.Types[call.Fun].IsType() || f == nil && inner == nil && u.isPure(call):
+		case inner != nil && inner != t && computes(u, inner, depth+1):
+		case f != nil && f.Pkg() != nil && (f.Pkg().Path() == "math" || f.Pkg().Path() == "time"):
+		default:
+			return false
+		}
+	}
+	return !mentions(t.body, jitters)
 }
 
 func (c *check) jitterFix(l *retryLoop, w wait) []analysis.SuggestedFix {
@@ -146,8 +201,13 @@ func loopWithoutBound(c *check) {
 }
 
 func endlessHead(s ast.Stmt) bool {
-	f, is := s.(*ast.ForStmt)
-	return is && f.Cond == nil
+	switch s := s.(type) {
+	case *ast.ForStmt:
+		return s.Cond == nil
+	case *ast.LabeledStmt:
+		return true
+	}
+	return false
 }
 
 func called(attempts []*ast.CallExpr) string {
@@ -165,8 +225,10 @@ var contextEnd = regexp.MustCompile(`^(Done|Err|Cause|ctxErr|SleepWithContext|Sl
 
 // sleepDeafToContext is G103.
 func sleepDeafToContext(c *check) {
+	endlessWithContext(c)
+	c.eachCall(func(at inspector.Cursor, call *ast.CallExpr) { deafLibrary(c, at, call) })
 	for _, l := range c.loops {
-		if mentions(l.stmt, contextEnd) {
+		if mentions(l.code(), contextEnd) {
 			continue
 		}
 		name, _ := c.contextInScope(l.cursor)
@@ -239,7 +301,7 @@ func (u *unit) grows(l *retryLoop) bool {
 		ast.Inspect(w.d, func(n ast.Node) bool {
 			if id, is := n.(*ast.Ident); is {
 				if v, is := u.info.Uses[id].(*types.Var); is && !v.IsField() {
-					changes = changes || u.changesIn(v, l.stmt)
+					changes = changes || u.changesIn(v, l.code())
 				}
 			}
 			return !changes
@@ -252,7 +314,7 @@ func (u *unit) grows(l *retryLoop) bool {
 }
 
 // changesIn reports whether a loop assigns to a variable, its own counter included.
-func (u *unit) changesIn(v *types.Var, stmt ast.Stmt) (changes bool) {
+func (u *unit) changesIn(v *types.Var, stmt ast.Node) (changes bool) {
 	ast.Inspect(stmt, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.AssignStmt:
@@ -271,12 +333,10 @@ func (u *unit) changesIn(v *types.Var, stmt ast.Stmt) (changes bool) {
 
 // asks reports whether a loop asks anything of its error but whether there is one.
 func (u *unit) asks(l *retryLoop) (found bool) {
-	ast.Inspect(l.stmt, func(n ast.Node) bool {
+	ast.Inspect(l.code(), func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
-			if id := calledName(n); id != nil && asksError.MatchString(id.Name) && !u.is(n, derive...) {
-				found = true
-			}
+			found = found || asksOf(u, n)
 		case *ast.BinaryExpr:
 			if l.errs[u.object(n.X)] && !u.isNil(n.Y) || l.errs[u.object(n.Y)] && !u.isNil(n.X) {
 				found = true
@@ -289,6 +349,28 @@ func (u *unit) asks(l *retryLoop) (found bool) {
 		return !found
 	})
 	return found
+}
+
+// asksOf reports whether a call asks what an error or an answer is: by its name, and since it says yes or no,
+// or has the error, the answer or its status.
+func asksOf(u *unit, call *ast.CallExpr) bool {
+	id := calledName(call)
+	t, _ := u.typeOf(call).(*types.Basic)
+	yesNo := t != nil && t.Kind() == types.Bool
+	if yesNo && slices.ContainsFunc(call.Args, func(e ast.Expr) bool { return isError(u.typeOf(e)) }) {
+		return true // refused(err)
+	}
+	if id == nil || !asksError.MatchString(id.Name) || u.is(call, derive...) {
+		return false
+	}
+	of := call.Args
+	if sel, is := call.Fun.(*ast.SelectorExpr); is {
+		of = append(of[:len(of):len(of)], sel.X)
+	}
+	return yesNo || slices.ContainsFunc(of, func(e ast.Expr) bool {
+		t := u.typeOf(e)
+		return t != nil && (isError(t) || isResponse(t) || u.isStatus(e) || types.Implements(t, types.Universe.Lookup("error").Type().Underlying().(*types.Interface)))
+	})
 }
 
 // onlyDials reports whether the attempts only open connections, all of whose failures may pass.

@@ -14,7 +14,7 @@ import (
 // unsafeWithoutKey is G111.
 func unsafeWithoutKey(c *check) {
 	for _, r := range c.repeats {
-		if r.by != nil && r.by.by.gabion || c.setsKey(r.node) {
+		if r.by != nil && r.by.by.gabion && !declaresIdempotent(c, r.by.call) || c.setsKey(r.node) {
 			continue
 		}
 		for _, at := range r.runs {
@@ -27,7 +27,35 @@ func unsafeWithoutKey(c *check) {
 				c.loopName(r), what, through(at))
 		}
 	}
-	c.eachCall(func(at inspector.Cursor, call *ast.CallExpr) { repeatsUnknown(c, at, call) })
+	c.eachCall(func(at inspector.Cursor, call *ast.CallExpr) {
+		repeatsUnknown(c, at, call)
+		repeatsByClient(c, call)
+	})
+}
+
+// declaresIdempotent reports whether a call says of its work that it may be done twice.
+func declaresIdempotent(c *check, call *ast.CallExpr) bool {
+	for _, arg := range call.Args {
+		for _, from := range sources(c.unit, arg, nil) {
+			if opt, is := from.(*ast.CallExpr); is && c.is(opt, "github.com/gabion-go/gabion.WithIdempotent") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// repeatsByClient finds a POST by a client that repeats it by itself.
+func repeatsByClient(c *check, call *ast.CallExpr) {
+	if !strings.HasPrefix(c.fullName(call), "(github.com/hashicorp/go-retryablehttp.Client).") || c.callee(call).Pkg() == c.pkg ||
+		c.allZero("github.com/hashicorp/go-retryablehttp", "RetryMax") || c.sets("github.com/hashicorp/go-retryablehttp", "CheckRetry") {
+		return
+	}
+	at := reached{call: call, top: call}
+	if decl := c.enclosingDecl(call); decl != nil && posts(c, at) && !safeWay(c, at) && !c.setsKey(decl) {
+		c.report(call, nil, "a retryablehttp.Client repeats a POST without an idempotency key, up to 4 times by default: when only the answer was lost, it is done twice, "+
+			"such as charging a card; set a key that the other side honours, or a CheckRetry that says no to a POST")
+	}
 }
 
 // through says by which function a call is reached.
@@ -35,19 +63,23 @@ func through(at reached) string {
 	if len(at.path) == 0 {
 		return ""
 	}
-	return ", in " + at.path[len(at.path)-1].Name.Name
+	return ", in " + at.path[len(at.path)-1].name
 }
 
 // repeatsBlindly reports whether a call is what is repeated, whatever its error is. Of what stands in the
 // loop itself the first is enough, for a timeout may be asked for and repeated.
 func repeatsBlindly(c *check, r repeated, at reached) bool {
 	switch {
+	case r.hedge || r.by != nil && r.by.by.gabion:
+		return true
 	case r.loop != nil && !c.repeatsAnswerless(r.loop, at.top):
 		return false
 	case r.loop != nil:
 		return len(at.path) == 0 && c.sends(at.call) || !c.asks(r.loop)
-	case r.by.own != nil:
-		return !c.asks(r.by.own)
+	case r.by != nil && r.by.own != nil:
+		return !c.asks(r.by.own) && !c.asks(&retryLoop{stmt: r.body})
+	case r.by == nil: // a function that calls itself
+		return !c.asks(&retryLoop{stmt: r.body})
 	}
 	return len(at.path) == 0 && c.sends(at.call) || !mentions(r.body, asksError)
 }
@@ -55,68 +87,97 @@ func repeatsBlindly(c *check, r repeated, at reached) bool {
 // safeWay reports whether the functions by which a call is reached, or that it stands in, speak of
 // idempotency or of something that may be done twice.
 func safeWay(c *check, at reached) bool {
-	for _, decl := range append(at.path, c.enclosingDecl(at.top)) {
-		if decl == nil || c.setsKey(decl) || harmless.MatchString(decl.Name.Name) {
+	for _, s := range at.path {
+		if c.setsKey(s.node) || harmless.MatchString(s.name) {
+			return true
+		}
+	}
+	decl := c.enclosingDecl(at.top)
+	return decl == nil || c.setsKey(decl) || harmless.MatchString(decl.Name.Name)
+}
+
+// unsafe says what a call does that must not be done twice.
+func (c *check) unsafe(r repeated, at reached) string {
+	if what := unsafeStatement(c, at); what != "" && ownTransaction(c, r, at.call) {
+		return what
+	}
+	if f := c.callee(at.call); f != nil && (createsByGRPC(f) || paysByInterface(c, f, at.call)) {
+		return f.Name()
+	}
+	if posts(c, at) {
+		return "a POST"
+	}
+	return ""
+}
+
+// posts reports whether a call sends a POST that may not be done twice, as far as is known of its request.
+func posts(c *check, at reached) bool {
+	name := calledName(at.call)
+	switch {
+	case name == nil:
+		return false
+	case c.is(at.call, "net/http.Post", "net/http.PostForm") || clientOf(c, at.call) && (name.Name == "Post" || name.Name == "PostForm"):
+		return !slices.ContainsFunc(at.call.Args, func(e ast.Expr) bool { return saysHarmless(c, e, at.path) })
+	case !clientOf(c, at.call) || len(at.call.Args) != 1 || name.Name != "Do" && name.Name != "RoundTrip":
+		return false
+	}
+	return slices.ContainsFunc(sources(c.unit, at.call.Args[0], at.path), func(e ast.Expr) bool {
+		made, is := e.(*ast.CallExpr)
+		path := at.path
+		if t := c.targets[made]; is && t != nil { // a function of the package makes the request
+			path = append(path[:len(path):len(path)], step{t, made})
+			made = onlyRequest(c, t.node)
+			is = made != nil && !c.setsKey(t.node)
+		}
+		return is && makesPost(c, made, path)
+	})
+}
+
+// clientOf reports whether a call is of a method of an HTTP client.
+func clientOf(c *check, call *ast.CallExpr) bool {
+	name := c.fullName(call)
+	for _, of := range []string{"(net/http.Client).", "(net/http.RoundTripper).", "(net/http.Transport).", "(github.com/hashicorp/go-retryablehttp.Client)."} {
+		if strings.HasPrefix(name, of) {
 			return true
 		}
 	}
 	return false
 }
 
-// unsafe says what a call does that must not be done twice.
-func (c *check) unsafe(r repeated, at reached) string {
-	if what := unsafeStatement(c, at.call); what != "" && ownTransaction(c, r, at.call) {
-		return what
+// makesPost reports whether a call makes a request that is a POST, which neither its function nor those that give
+// it the method call harmless.
+func makesPost(c *check, made *ast.CallExpr, path []step) bool {
+	if !c.is(made, "net/http.NewRequest", "net/http.NewRequestWithContext", "github.com/hashicorp/go-retryablehttp.NewRequest", "github.com/hashicorp/go-retryablehttp.NewRequestWithContext") || len(made.Args) < 3 {
+		return false
 	}
-	if f := c.callee(at.call); f != nil && createsByGRPC(f) {
-		return f.Name()
-	}
-	made := posted(c, at.call)
-	if made == nil {
-		return ""
-	}
-	for _, arg := range made.Args {
-		if c.saysHarmless(arg) {
-			return ""
+	method := made.Args[len(made.Args)-3]
+	for _, e := range append(sources(c.unit, method, path), method) {
+		text := constantText(c, e)
+		if text != "POST" && text != "PATCH" {
+			continue
+		}
+		giver := made
+		if at, found := c.root.FindNode(e); found {
+			for call := range at.Enclosing((*ast.CallExpr)(nil)) {
+				giver = call.Node().(*ast.CallExpr)
+				break
+			}
+		}
+		decl := c.enclosingDecl(e)
+		if decl != nil && (c.setsKey(decl) || harmless.MatchString(decl.Name.Name)) {
+			continue
+		}
+		says := func(e ast.Expr) bool { return saysHarmless(c, e, path) }
+		if !slices.ContainsFunc(made.Args, says) && !slices.ContainsFunc(giver.Args, says) {
+			return true
 		}
 	}
-	return "a POST"
-}
-
-// posted returns the call that has the method and the address of what a call posts.
-func posted(c *check, call *ast.CallExpr) *ast.CallExpr {
-	switch {
-	case c.is(call, "net/http.Post", "net/http.PostForm", "(net/http.Client).Post", "(net/http.Client).PostForm"):
-		return call
-	case !c.is(call, "(net/http.Client).Do") || len(call.Args) != 1:
-		return nil
-	}
-	values := c.values[c.object(call.Args[0])]
-	if len(values) != 1 {
-		return nil
-	}
-	made, is := values[0].(*ast.CallExpr)
-	if !is {
-		return nil
-	}
-	if decl := c.funcs[c.callee(made)]; decl != nil { // a function of the package makes the request
-		if made = onlyRequest(c, decl); made == nil || c.setsKey(decl) {
-			return nil
-		}
-	}
-	if !c.is(made, "net/http.NewRequest", "net/http.NewRequestWithContext") {
-		return nil
-	}
-	method := c.info.Types[made.Args[len(made.Args)-3]]
-	if method.Value == nil || method.Value.ExactString() != `"POST"` && method.Value.ExactString() != `"PATCH"` {
-		return nil
-	}
-	return made
+	return false
 }
 
 // onlyRequest returns the call by which a function makes a request, if it makes one.
-func onlyRequest(c *check, decl *ast.FuncDecl) (found *ast.CallExpr) {
-	for _, call := range calls(decl, true) {
+func onlyRequest(c *check, fn ast.Node) (found *ast.CallExpr) {
+	for _, call := range calls(fn, true) {
 		if c.is(call, "net/http.NewRequest", "net/http.NewRequestWithContext") {
 			if found != nil {
 				return nil
@@ -137,13 +198,27 @@ var (
 )
 
 // unsafeStatement says what a statement of SQL does that must not be done twice.
-func unsafeStatement(c *check, call *ast.CallExpr) string {
-	f, name := c.callee(call), c.fullName(call)
-	if f == nil || !statement.MatchString(f.Name()) || !strings.HasPrefix(name, "(database/sql.") && !strings.HasPrefix(name, "(github.com/jackc/pgx") && !strings.HasPrefix(name, "(github.com/jmoiron/sqlx.") {
+func unsafeStatement(c *check, at reached) string {
+	f := c.callee(at.call)
+	if f == nil || !statement.MatchString(f.Name()) || !canFailLate(f) {
 		return ""
 	}
-	for _, arg := range call.Args {
-		text := constantText(c, arg)
+	args := at.call.Args
+	if sel, is := ast.Unparen(at.call.Fun).(*ast.SelectorExpr); is && typeName(c.typeOf(sel.X)) == "database/sql.Stmt" {
+		for _, from := range sources(c.unit, sel.X, at.path) {
+			if prepare, is := from.(*ast.CallExpr); is {
+				args = append(args[:len(args):len(args)], prepare.Args...)
+			}
+		}
+	}
+	var texts []ast.Expr
+	for _, arg := range args {
+		if b, is := c.typeOf(arg).(*types.Basic); is && b.Info()&types.IsString != 0 {
+			texts = append(append(texts, arg), sources(c.unit, arg, at.path)...)
+		}
+	}
+	for _, e := range texts {
+		text := constantText(c, e)
 		if once.MatchString(text) {
 			return ""
 		}
@@ -155,6 +230,12 @@ func unsafeStatement(c *check, call *ast.CallExpr) string {
 		}
 	}
 	return ""
+}
+
+// canFailLate reports whether a method can fail, or returns a row that can.
+func canFailLate(f *types.Func) bool {
+	sig := f.Type().(*types.Signature)
+	return sig.Recv() != nil && (canFail(sig) || strings.HasPrefix(f.Name(), "QueryRow"))
 }
 
 // ownTransaction reports whether a statement is of no transaction, or of one that is begun anew in what
@@ -197,15 +278,43 @@ func createsByGRPC(f *types.Func) bool {
 	if !is {
 		return false
 	}
-	for v := range fields.Fields() {
-		if keyField.MatchString(v.Name()) {
+	return !hasKeyField(fields)
+}
+
+var pays = regexp.MustCompile(`^(Charge|Capture|Pay|Payout|Refund|Transfer|Deposit|Withdraw|Debit|Credit|Purchase|Book|TopUp|(Create|Place|Submit|Send)(Order|Payment|Charge|Transfer|Payout|Booking|Refund))([A-Z]|$)`)
+
+// paysByInterface reports whether a method of an interface of the package moves money or goods, by its name, and takes nothing
+// by which the other side would know the second call.
+func paysByInterface(c *check, f *types.Func, call *ast.CallExpr) bool {
+	sig, is := f.Type().(*types.Signature)
+	if !is || sig.Recv() == nil || !types.IsInterface(sig.Recv().Type()) || f.Pkg() != c.pkg || c.targets[call] != nil || !pays.MatchString(f.Name()) || !canFail(sig) {
+		return false
+	}
+	for v := range sig.Params().Variables() {
+		t := v.Type()
+		if p, is := t.Underlying().(*types.Pointer); is {
+			t = p.Elem()
+		}
+		fields, is := t.Underlying().(*types.Struct)
+		if keyParam.MatchString(v.Name()) || is && hasKeyField(fields) {
 			return false
 		}
 	}
-	return true
+	return !slices.ContainsFunc(call.Args, c.setsKeyIn)
 }
 
-var keyField = regexp.MustCompile(`(?i)idempot|dedup|request_?id|nonce|^key$`)
+var keyParam = regexp.MustCompile(`(?i)key|idempot|dedup|request_?id|nonce|ref$|reference|^id$|intent|uuid|tx_?id`)
+
+func hasKeyField(fields *types.Struct) bool {
+	for v := range fields.Fields() {
+		if keyParam.MatchString(v.Name()) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *check) setsKeyIn(e ast.Expr) bool { return c.setsKey(e) }
 
 // unknowns are the errors that say that work may have been done.
 var unknowns = []string{
@@ -259,18 +368,20 @@ func (c *check) repeatsAnswerless(l *retryLoop, call *ast.CallExpr) bool {
 	return false
 }
 
-// saysHarmless reports whether the address or body of a POST speaks of something that may
-// be done twice, such as a search.
-func (u *unit) saysHarmless(e ast.Expr) (found bool) {
-	ast.Inspect(e, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.Ident:
-			found = found || harmless.MatchString(n.Name) && n.Name != "NewReader"
-		case *ast.BasicLit:
-			found = found || harmless.MatchString(n.Value) && !strings.HasPrefix(n.Value, `"application/`)
-		}
-		return !found
-	})
+// saysHarmless reports whether the address or body of a POST, or what they are made of, speaks of something
+// that may be done twice, such as a search.
+func saysHarmless(c *check, e ast.Expr, path []step) (found bool) {
+	for _, e := range append(sources(c.unit, e, path), e) {
+		ast.Inspect(e, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.Ident:
+				found = found || harmless.MatchString(n.Name) && n.Name != "NewReader"
+			case *ast.BasicLit:
+				found = found || harmless.MatchString(n.Value) && !strings.HasPrefix(n.Value, `"application/`)
+			}
+			return !found
+		})
+	}
 	return found
 }
 
@@ -279,7 +390,7 @@ func (u *unit) setsKey(n ast.Node) (found bool) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.Ident:
-			found = found || keyText.MatchString(n.Name)
+			found = found || keyText.MatchString(n.Name) && n.Name != "WithIdempotent"
 		case *ast.BasicLit:
 			found = found || keyText.MatchString(n.Value)
 		}

@@ -36,7 +36,10 @@ type unit struct {
 	random  map[*types.Func]bool                // functions that use a random number
 	loops   []*retryLoop
 	regions []*region
-	helpers map[*types.Func]helper // functions of this package that retry what they are given
+	targets map[*ast.CallExpr]*code      // what calls run
+	stands  map[*types.Func]*types.Func  // the methods of types that those of interfaces stand for
+	runners map[ast.Node][]*ast.CallExpr // the calls that run a function
+	helpers map[ast.Node]helper          // functions of this package that retry what they are given
 	repeats []repeated
 }
 
@@ -48,7 +51,7 @@ func newUnit(pass *analysis.Pass) *unit {
 		funcs:   map[*types.Func]*ast.FuncDecl{}, values: map[types.Object][]ast.Expr{},
 		callers: map[*types.Func][]*ast.CallExpr{}, asValue: map[*types.Func]bool{},
 		uses:   map[types.Object][]inspector.Cursor{},
-		fields: map[string]bool{}, callees: map[*ast.CallExpr]*types.Func{}, names: map[*types.Func]string{},
+		fields: map[string]bool{}, callees: map[*ast.CallExpr]*types.Func{}, targets: map[*ast.CallExpr]*code{}, stands: map[*types.Func]*types.Func{}, runners: map[ast.Node][]*ast.CallExpr{}, names: map[*types.Func]string{},
 	}
 	for _, f := range pass.Files {
 		name := pass.Fset.PositionFor(f.Pos(), false).Filename
@@ -59,6 +62,7 @@ func newUnit(pass *analysis.Pass) *unit {
 		u.ignores = append(u.ignores, readIgnores(pass.Fset, f)...)
 	}
 	u.collect()
+	findTargets(u)
 	u.remote = u.reaching(func(call *ast.CallExpr) bool { return u.leaves(call) })
 	u.random = u.reaching(u.draws)
 	u.findRegions()

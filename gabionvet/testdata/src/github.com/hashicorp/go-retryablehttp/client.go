@@ -8,3 +8,5 @@ type Client struct{ RetryMax int }
 func NewClient() *Client { return &Client{RetryMax: 4} }
 
 func (c *Client) Get(url string) (*http.Response, error) { return nil, nil }
+
+func (*Client) Post(url, bodyType string, body any) (*http.Response, error) { return nil, nil }

@@ -1,0 +1,245 @@
+package gabionvet
+
+import (
+	"go/ast"
+	"go/constant"
+	"go/token"
+	"go/types"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/ast/inspector"
+)
+
+// deadContext is G132.
+func deadContext(c *check) {
+	c.root.Inspect([]ast.Node{(*ast.IfStmt)(nil), (*ast.CommClause)(nil)}, func(at inspector.Cursor) bool {
+		if !c.looksAt(at.Node().Pos()) {
+			return true
+		}
+		var ctx types.Object
+		var body []ast.Stmt
+		switch n := at.Node().(type) {
+		case *ast.IfStmt:
+			ctx, body = endedIf(c, n.Cond), n.Body.List
+		case *ast.CommClause:
+			if s, is := n.Comm.(*ast.ExprStmt); is {
+				if r, is := s.X.(*ast.UnaryExpr); is && r.Op == token.ARROW {
+					ctx, body = ofContext(c, r.X, "Done"), n.Body
+				}
+			}
+		}
+		for _, s := range body {
+			for _, call := range directCalls(s) {
+				if ctx == nil || len(call.Args) == 0 || c.object(call.Args[0]) != ctx || !callsOut(c, call) {
+					continue
+				}
+				c.report(call, nil, "%s is called with %s, which has ended: it fails at once, whatever it would do; give it context.WithoutCancel(%s), with a timeout of its own", source(call.Fun), ctx.Name(), ctx.Name())
+			}
+		}
+		return true
+	})
+}
+
+// callsOut reports whether a call surely goes out: a function of the package only if it calls something that does.
+func callsOut(c *check, call *ast.CallExpr) bool {
+	if t := c.targets[call]; t != nil {
+		return remoteIn(c.unit, t)
+	}
+	id := calledName(call)
+	return (c.isRemote(call) || isDynamic(c.unit, call)) && (id == nil || !makesError.MatchString(id.Name))
+}
+
+var makesError = regexp.MustCompile(`(?i)err|cause|log|record|trace|metric|report`)
+
+// endedIf returns the context that has ended where a condition holds.
+func endedIf(c *check, cond ast.Expr) types.Object {
+	b, is := ast.Unparen(cond).(*ast.BinaryExpr)
+	if !is {
+		return nil
+	}
+	switch {
+	case b.Op == token.LAND:
+		if ctx := endedIf(c, b.X); ctx != nil {
+			return ctx
+		}
+		return endedIf(c, b.Y)
+	case b.Op == token.NEQ && c.isNil(b.Y) || b.Op == token.EQL && !c.isNil(b.Y):
+		return ofContext(c, b.X, "Err")
+	}
+	return nil
+}
+
+// ofContext returns the context whose method a call is of.
+func ofContext(c *check, e ast.Expr, method string) types.Object {
+	call, is := ast.Unparen(e).(*ast.CallExpr)
+	if !is {
+		return nil
+	}
+	sel, is := call.Fun.(*ast.SelectorExpr)
+	if !is || sel.Sel.Name != method || !isContext(c.typeOf(sel.X)) {
+		return nil
+	}
+	return c.object(sel.X)
+}
+
+// few is how often a loop may try at once: a connection that broke while it was idle is worth that.
+const few = 4
+
+// triesAtOnce is G133.
+func triesAtOnce(c *check) {
+	for _, l := range c.loops {
+		if len(l.waits) > 0 || c.asks(l) || !l.exit.round.has(failed, 0, 0) || timesOf(c, l) <= few || mayWait(c, l) {
+			continue
+		}
+		c.report(l.attempts[0], nil, "this loop repeats %s at once, again and again: while the dependency is down all attempts are used up in a moment, and it gets that many times the load; "+
+			"wait between them, longer each time and with jitter", source(l.attempts[0].Fun))
+	}
+}
+
+// timesOf is how often a loop tries: as its condition says, or else very often.
+func timesOf(c *check, l *retryLoop) int64 {
+	var bound ast.Expr
+	switch s := l.stmt.(type) {
+	case *ast.RangeStmt:
+		bound = s.X
+	case *ast.ForStmt:
+		if s.Cond == nil {
+			return few + 1
+		}
+		ast.Inspect(s.Cond, func(n ast.Node) bool {
+			if b, is := n.(*ast.BinaryExpr); is && (b.Op == token.LSS || b.Op == token.LEQ) {
+				bound = b.Y
+			}
+			return true
+		})
+	}
+	if bound == nil {
+		return 0
+	}
+	tv := c.info.Types[bound]
+	if tv.Value == nil || tv.Value.Kind() != constant.Int {
+		return 0
+	}
+	n, _ := constant.Int64Val(tv.Value)
+	return n
+}
+
+var maybeWaits = regexp.MustCompile(`(?i)sleep|wait|pause|delay|back_?off|limit|throttle|acquire|next|tick|retr`)
+
+// mayWait reports whether anything in a loop may wait.
+func mayWait(c *check, l *retryLoop) (may bool) {
+	ast.Inspect(l.code(), func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectStmt:
+			may = true
+		case *ast.UnaryExpr:
+			may = may || n.Op == token.ARROW
+		case *ast.CallExpr:
+			id := calledName(n)
+			may = may || id == nil || maybeWaits.MatchString(id.Name)
+		}
+		return !may
+	})
+	for _, at := range reach(c.unit, l.body) {
+		if _, _, is := pause(c.unit, at.call, 0); is || len(at.path) > 0 && c.is(at.call, "time.After", "time.NewTimer") {
+			return true
+		}
+	}
+	return may
+}
+
+// retryAfterIgnored is G134.
+func retryAfterIgnored(c *check) {
+	for _, l := range c.loops {
+		if len(l.waits) == 0 || !namesTooMany(l.body) || c.says(retryAfter) || saysText(c.unit, "retry-after") {
+			continue
+		}
+		w := &walk{u: c.unit, errs: l.errs, oks: l.oks, flag: l.waitFlag, status: 429}
+		if e := w.loop(l.stmt, l.label); !w.lost && e.round.has(ok, waited, 0) {
+			c.report(l.attempts[0], nil, "this loop repeats a 429 when its own wait is over, and never reads Retry-After: it asks again before the server is ready, and is refused for longer; "+
+				"wait at least as long as the header says")
+		}
+	}
+}
+
+var (
+	tooMany    = regexp.MustCompile(`^StatusTooManyRequests$`)
+	retryAfter = regexp.MustCompile(`(?i)retry_?after|rate_?limit_?reset`)
+)
+
+// namesTooMany reports whether code asks for a 429 by itself.
+func namesTooMany(n ast.Node) (found bool) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		lit, is := n.(*ast.BasicLit)
+		found = found || is && lit.Value == "429"
+		return !found
+	})
+	return found || mentions(n, tooMany)
+}
+
+// saysText reports whether any file of the package has a text.
+func saysText(u *unit, text string) (found bool) {
+	for _, f := range u.files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			lit, is := n.(*ast.BasicLit)
+			found = found || is && lit.Kind == token.STRING && strings.Contains(strings.ToLower(lit.Value), text)
+			return !found
+		})
+	}
+	return found
+}
+
+// deafLibrary finds a library's retries that are not given the context at hand.
+func deafLibrary(c *check, at inspector.Cursor, call *ast.CallExpr) {
+	if !strings.HasPrefix(c.fullName(call), "github.com/avast/retry-go.Do") {
+		return
+	}
+	name, _ := c.contextInScope(at)
+	for i, arg := range call.Args {
+		if i > 0 && (mentions(arg, contextOption) || c.object(arg) != nil) || isContext(c.typeOf(arg)) {
+			return
+		}
+	}
+	if name != "" && !mentions(call, contextEnd) {
+		c.report(call, nil, "%s waits between its attempts and does not hear that %s ended: a caller that gave up is kept waiting; give it retry.Context(%s)", source(call.Fun), name, name)
+	}
+}
+
+var contextOption = regexp.MustCompile(`^Context$`)
+
+// endlessWithContext finds loops that nothing leaves and that call with a context which can end: from then on each call fails.
+func endlessWithContext(c *check) {
+	c.root.Inspect([]ast.Node{(*ast.ForStmt)(nil), (*ast.RangeStmt)(nil)}, func(at inspector.Cursor) bool {
+		l := &retryLoop{stmt: at.Node().(ast.Stmt), body: loopBody(at.Node())}
+		if r, is := l.stmt.(*ast.RangeStmt); !c.looksAt(l.stmt.Pos()) || is && !isTick(c.unit, r.X) || !is && !endlessHead(l.stmt) || mentions(l.stmt, contextEnd) {
+			return true
+		}
+		c.findWaits(l)
+		w := &walk{u: c.unit}
+		if len(l.waits) == 0 || !l.waits[0].sleep || w.loop(l.stmt, "").leave != 0 || w.lost {
+			return true
+		}
+		for _, call := range directCalls(l.body) {
+			if len(call.Args) == 0 || !isContext(c.typeOf(call.Args[0])) || !c.isRemote(call) && !isDynamic(c.unit, call) {
+				continue
+			}
+			v, is := c.object(call.Args[0]).(*types.Var)
+			if !is || declaredIn(v, l.body) || v.IsField() || v.Kind() != types.ParamVar && c.contextLimit(call.Args[0], 0) == endless && !canEnd(c.unit, v) {
+				continue
+			}
+			c.report(l.waits[0].node, nil, "this loop has no end, and %s has one: from then on it waits and calls %s in vain, for ever; wait in a select with <-%s.Done()", v.Name(), source(call.Fun), v.Name())
+			break
+		}
+		return true
+	})
+}
+
+// canEnd reports whether a context was derived with a cancel.
+func canEnd(u *unit, v *types.Var) bool {
+	return slices.ContainsFunc(u.values[v], func(e ast.Expr) bool {
+		call, is := e.(*ast.CallExpr)
+		return is && u.is(call, derive...)
+	})
+}
