@@ -50,14 +50,14 @@ func newPlayground(t *testing.T) (*tab, string) {
 // done waits until all sides of the last change are drawn.
 func (b *tab) done() {
 	b.t.Helper()
-	b.until(`(() => { const d = document.body.dataset; return [...document.querySelectorAll("article")].every(a => a.className === "") && d.done && d.done === d.round ? "done" : document.getElementById("status").textContent })()`, "done")
+	b.within(4*patience, `(() => { const d = document.body.dataset; return [...document.querySelectorAll("article")].every(a => a.className === "") && d.done && d.done === d.round ? "done" : document.getElementById("status").textContent })()`, "done")
 }
 
 // answer is what the browser's lab answers.
 func (b *tab) answer(question string) string {
 	b.t.Helper()
 	b.read(fmt.Sprintf(`(() => { window.answered = ""; lab.ask(%s).then(a => { window.answered = a.text }); return "" })()`, question))
-	return b.until(`window.answered`, "{")
+	return b.within(4*patience, `window.answered`, "{")
 }
 
 func TestTheBrowsersLabIsTheNativeOne(t *testing.T) {
@@ -89,6 +89,7 @@ func TestThePageShowsWhatTheLabSays(t *testing.T) {
 			t.Errorf("%s: the page shows %q, and the lab says %s", side, shows, says)
 		}
 	}
+	t.Log(b.read(`document.getElementById("status").textContent`))
 	dir, _ := compiled()
 	if info, err := os.Stat(filepath.Join(dir, playground.Program)); err != nil || info.Size() > 5_000_000 {
 		t.Errorf("%s: %v, %v; 5 MB are the limit", playground.Program, info.Size(), err)
