@@ -14,6 +14,7 @@ AT ?=
 FOR ?= 0
 VERSION ?=
 DRY ?=
+KEY ?=
 
 ROOT := $(CURDIR)
 export GOWORK := $(ROOT)/go.work
@@ -146,8 +147,12 @@ soak: ## Run the tests in their long versions (GABION_SOAK=1): up to an hour
 	@.ci/test soak $(PACKAGES)
 
 .PHONY: release
-release: ## Make VERSION=v0.x.y of all modules and prove that it can be used (DRY=1: keep no tags). It pushes nothing
-	@cd e2e/release && GOWORK=off go run . -version "$(VERSION)" $(if $(DRY),-dry)
+release: ## Make VERSION=v0.x.y of all modules, and bin/release, signed with KEY=FILE, and prove that they can be used (DRY=1: no tags, any key). It pushes nothing
+	@cd e2e/release && GOWORK=off go run . -version "$(VERSION)" $(if $(KEY),-key "$(abspath $(KEY))") $(if $(DRY),-dry) $(ARGS)
+
+.PHONY: site
+site: ## Build the site of docs/ in bin/site/latest (VERSION=v0.3.0: in a folder of that name)
+	@.ci/site $(VERSION)
 
 .PHONY: clean
 clean: ## Remove what make built

@@ -18,13 +18,16 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 )
 
 func main() {
 	version := flag.String("version", "", "the version, such as v0.3.0")
 	dry := flag.Bool("dry", false, "take the working tree as it is, and keep no tags")
+	key := flag.String("key", "", "the private key, of ssh-keygen, that signs the sums; without it a dry run makes its own")
+	list := flag.String("targets", "", "systems and processors to build for, such as linux/amd64,darwin/arm64 (all; in a dry run two)")
 	flag.Parse()
-	if err := release(*version, *dry, os.Stdout); err != nil {
+	if err := release(*version, *dry, *key, *list, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
@@ -33,7 +36,11 @@ func main() {
 // form is what tags may be: version 0 and 1 need no suffix in module paths.
 var form = regexp.MustCompile(`^v[01]\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
 
-func release(version string, dry bool, out io.Writer) error {
+func release(version string, dry bool, key, list string, out io.Writer) error {
+	chosen, err := choose(dry, key, list)
+	if err != nil {
+		return err
+	}
 	if !form.MatchString(version) {
 		return fmt.Errorf("%q is no version: make release VERSION=v0.3.0", version)
 	}
@@ -68,11 +75,38 @@ func release(version string, dry bool, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	p := proof{dir: tmp, proxy: proxy, version: version, out: out}
+	p := proof{dir: tmp, src: src, proxy: proxy, version: version, out: out}
 	if err := p.all(modules); err != nil {
 		return err
 	}
+	when, err := git(root, "log", "-1", "--format=%cI")
+	if err != nil {
+		return err
+	}
+	a := assets{proof: p, out: filepath.Join(root, "bin", "release", version), key: key, signers: filepath.Join(root, "deploy", "release-signers")}
+	if a.when, err = time.Parse(time.RFC3339, when); err != nil {
+		return err
+	}
+	if err := a.all(chosen); err != nil {
+		return err
+	}
 	return finish(root, src, tags, dry, out)
+}
+
+// choose says what is built for download. A release that is not dry needs a key and has all targets.
+func choose(dry bool, key, list string) ([]target, error) {
+	switch {
+	case !dry && key == "":
+		return nil, errors.New("a release is signed: make release VERSION=... KEY=FILE, a private key whose public half is in deploy/release-signers")
+	case !dry && list != "":
+		return nil, errors.New("a release has all targets: -targets is for a dry run")
+	case list != "":
+		return parseTargets(list)
+	case dry:
+		return rehearsed, nil
+	default:
+		return targets, nil
+	}
 }
 
 // ready reports what has to be done before a release.

@@ -1,18 +1,24 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // proof uses the modules of a proxy folder as strangers do: outside any checkout,
-// with a module cache of its own.
+// with a module cache and a home of its own.
 type proof struct {
-	dir, proxy, version string
-	out                 io.Writer
+	dir, src, proxy, version string
+	out                      io.Writer
 }
 
 // deeper names a package of modules that have more to them than their first one.
@@ -40,7 +46,7 @@ func (p proof) all(modules []module) error {
 			}
 		}
 	}
-	return nil
+	return p.starts(env)
 }
 
 // env makes go ask the folder first, then what this machine has downloaded already,
@@ -54,8 +60,13 @@ func (p proof) env() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	compiled, err := command(p.dir, nil, "go", "env", "GOCACHE")
+	if err != nil {
+		return nil, err
+	}
 	here := "file://" + filepath.ToSlash(filepath.Join(cache, "cache", "download"))
 	return []string{
+		"HOME=" + filepath.Join(p.dir, "home"), "GOENV=off", "GOCACHE=" + compiled, // of a home, only what is compiled already
 		"GOWORK=off", "GOFLAGS=-mod=mod -modcacherw -trimpath", "GOMODCACHE=" + filepath.Join(p.dir, "modcache"), "GOBIN=" + filepath.Join(p.dir, "bin"),
 		"GOPROXY=file://" + filepath.ToSlash(p.proxy) + "," + here + "," + usual, "GONOSUMDB=" + prefix, "GONOPROXY=", "GOPRIVATE=",
 	}, nil
@@ -95,4 +106,55 @@ func (p proof) builds(env []string, modulePath, pkg string) error {
 		}
 	}
 	return nil
+}
+
+// starts builds the program of docs/get-started.md in a module of its own, and lets it run until a
+// server has its first request.
+func (p proof) starts(env []string) error {
+	fmt.Fprintln(p.out, "== the program of docs/get-started.md, and its first request")
+	dir, err := os.MkdirTemp(p.dir, "start-")
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"main.go", "gabion.yaml"} {
+		if err := copyFile(filepath.Join(p.src, "examples", "start", name), filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	for _, args := range [][]string{
+		{"mod", "init", "example.com/start"},
+		{"get", prefix + "@" + p.version, prefix + "/contrib/gabionprom@" + p.version},
+		{"get", "."},
+		{"build", "-o", "start", "."},
+	} {
+		if _, err := command(dir, env, "go", args...); err != nil {
+			return err
+		}
+	}
+	asked := make(chan struct{}, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+	}))
+	defer server.Close()
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	var said bytes.Buffer
+	program := exec.CommandContext(ctx, filepath.Join(dir, "start"), server.URL)
+	program.Dir, program.Stdout, program.Stderr = dir, &said, &said
+	if err := program.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- program.Wait() }()
+	select {
+	case <-asked:
+		stop()
+		<-ended
+		return nil
+	case err := <-ended:
+		return fmt.Errorf("it ended before its first request: %w\n%s", err, &said)
+	}
 }

@@ -53,6 +53,9 @@ type Calls struct {
 	Status []int           // nil means that all were answered
 }
 
+// NoConnection is the status of a call that found no connection, which a file spells refused.
+const NoConnection = -1
+
 // Read reads calls, as Latencies reads latencies.
 func Read(dir, spec string) (calls Calls, found yamlstrict.Findings, problem string) {
 	s, problem := parse(spec, ofCalls)
@@ -113,7 +116,10 @@ func (t *table) call(cells []cell, s *Spec) (c call, ok bool) {
 	}
 	if s.Status.set {
 		n, err := strconv.Atoi(cells[2].text)
-		if c.status = n; err != nil || n != 0 && (n < 100 || n > 599) {
+		switch c.status = n; {
+		case cells[2].text == "refused":
+			c.status = NoConnection
+		case err != nil || n != 0 && (n < 100 || n > 599):
 			t.fail(cells[2].col, fmt.Sprintf("%.60q is no status of HTTP", cells[2].text), "write one such as 200 or 503")
 			return c, false
 		}

@@ -51,6 +51,7 @@ func TestCallsAreRead(t *testing.T) {
 		{"nanoseconds since 1970 are whole", "x.txt", "1763719200000000001\n1763719200000000003\n", "x.txt ns", "[0s 2ns]", "[]", "[]"},
 		{"later", "x.txt", "5\n6\n", "x.txt s, begin 1m", "[1m0s 1m1s]", "[]", "[]"},
 		{"no answer", "x.csv", "0,5,0\n", "x.csv, at 1 s, took 2 ms, status 3", "[0s]", "[5ms]", "[0]"},
+		{"no connection", "x.csv", "0,5,refused\n", "x.csv, at 1 s, took 2 ms, status 3", "[0s]", "[5ms]", "[-1]"},
 	} {
 		got, found, problem := Read(folder(t, c.file, c.text), c.spec)
 		if problem != "" || len(found) > 0 || fmt.Sprint(got.At) != c.at || fmt.Sprint(got.Took) != c.took || fmt.Sprint(got.Status) != c.status {

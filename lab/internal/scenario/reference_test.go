@@ -294,8 +294,8 @@ If there are more than ten thousand values, only every n-th is kept, and all of 
 **Recorded calls** are the load of a fleet whose ` + "`loop`" + ` is ` + "`trace`" + `. ` + "`at`" + ` is when a call was made: a number or a duration since any start, or a
 date of RFC 3339. The first call is made at 0s, or at the time of ` + "`begin 30s`" + `. The order of the lines does not matter. Calls later
 than the duration are not played. The client that makes a call is drawn at random. With ` + "`took`" + ` the service's work for a call takes
-that long, instead of its ` + "`time`" + `. With ` + "`status`" + ` it ends with that HTTP status, and 0 is a connection that broke. The workers, queues,
-networks and faults of the scenario also apply. Timeouts and retries are those of the policy under test. A retry gets what the next
+that long, instead of its ` + "`time`" + `. With ` + "`status`" + ` it ends with that HTTP status; 0 is a connection that broke, and
+` + "`refused`" + ` one that was not made. The workers, queues, networks and faults of the scenario also apply. Timeouts and retries are those of the policy under test. A retry gets what the next
 recorded call got, because that was the state of the service at that time.
 
 `

@@ -10,12 +10,14 @@ import (
 // as well.
 type Met struct {
 	Took   time.Duration
-	Status int // of HTTP; below 400 is success, and 0 a connection that broke
+	Status int // of HTTP; below 400 is success, 0 a connection that broke, and below 0 none at all
 }
 
 // answer is what the status is to a caller.
 func (m *Met) answer() answer {
 	switch {
+	case m.Status < 0:
+		return refused
 	case m.Status == 0:
 		return broken
 	case m.Status == 429:
