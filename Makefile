@@ -42,7 +42,6 @@ gabion: ## Build bin/gabion
 	@echo "Building bin/gabion. The first time takes a minute or two."
 	@# Its own go.mod alone decides what is fetched: nobody waits for the tests' dependencies.
 	@( n=0; while sleep 10 >/dev/null 2>&1; do echo "  $$((n += 10)) s"; done ) & clock=$$!; trap "kill $$clock 2>/dev/null || true" EXIT; \
-	GOWORK=off go -C cmd/gabion run ./internal/playcmd/build internal/playcmd/built; \
 	GOWORK=off go -C cmd/gabion build -v -o "$(ROOT)/bin/gabion" . 2>&1 | \
 		awk '/^[[:alnum:]_.\/~-]+$$/ { if (++n % 20 == 0) { print "  " n " packages built"; fflush() } next } { print; fflush() }'
 

@@ -25,7 +25,7 @@ var compiled = sync.OnceValues(func() (string, error) {
 	if err := os.CopyFS(dir, playground.Page()); err != nil {
 		return "", err
 	}
-	return dir, playground.Build(context.Background(), "", dir)
+	return dir, playground.Build(context.Background(), dir)
 })
 
 // newPlayground serves the playground as any web server does, and opens it.

@@ -16,32 +16,21 @@ import (
 const source = "github.com/gabion-go/gabion/lab/playground/wasm"
 
 // Build compiles the program with the go command of this machine, and writes Program and
-// Loader into a directory. Version is that of the module lab, such as v0.3.0, which the go
-// command downloads if it has not; empty means the source of the directory in which the
-// process runs. The error says what the go command says.
-func Build(ctx context.Context, version, dir string) error {
+// Loader into a directory. The source is that which the go command finds from the directory
+// in which the process runs: a checkout. The same source and the same Go make the same bytes.
+// The error says what the go command says.
+func Build(ctx context.Context, dir string) error {
 	work, err := os.MkdirTemp("", "gabion-playground-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(work) }() // what stays is a temporary file
-	from, args := ".", []string{"build", "-trimpath", "-ldflags=-s -w"}
-	if version != "" {
-		text := "module playground\n\ngo 1.26.0\n\nrequire github.com/gabion-go/gabion/lab " + version + "\n"
-		if err := os.WriteFile(filepath.Join(work, "go.mod"), []byte(text), 0o600); err != nil {
-			return err
-		}
-		from, args = work, append(args, "-mod=mod")
-	}
 	program := filepath.Join(work, "lab.wasm")
-	env := []string{"GOOS=js", "GOARCH=wasm", "CGO_ENABLED=0"}
-	if version != "" {
-		env = append(env, "GOWORK=off")
-	}
-	if _, err := goes(ctx, from, env, append(args, "-o", program, source)...); err != nil {
+	env := []string{"GOOS=js", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS="}
+	if _, err := goes(ctx, env, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", program, source); err != nil {
 		return err
 	}
-	root, err := goes(ctx, from, nil, "env", "GOROOT")
+	root, err := goes(ctx, nil, "env", "GOROOT")
 	if err != nil {
 		return err
 	}
@@ -72,9 +61,9 @@ func packed(code []byte) []byte {
 }
 
 // goes runs the go command.
-func goes(ctx context.Context, dir string, env []string, args ...string) (string, error) {
+func goes(ctx context.Context, env []string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, "go", args...)
-	c.Dir, c.Env = dir, append(os.Environ(), env...)
+	c.Env = append(os.Environ(), env...)
 	var out, complaint bytes.Buffer
 	c.Stdout, c.Stderr = &out, &complaint
 	switch err := c.Run(); {

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -24,8 +23,8 @@ import (
 	"github.com/gabion-go/gabion/lab/playground"
 )
 
-// built has the program for browsers if it was made before this one was built, as make gabion
-// does. It is not in the repository: 3 MB of it would change with every commit.
+// built has the program for browsers in a released module, where make release puts it. A checkout
+// has none: 3 MB would change with every commit.
 //
 //go:embed all:built
 var built embed.FS
@@ -47,8 +46,8 @@ production. It prints the page's address, and serves it until Ctrl-C.
   --out DIR         write the page's files there instead: any web server can
                     serve them, under any path
 
-A binary that was made without the page's program compiles it with the go
-command of this machine, which takes a minute the first time.
+A binary of a release has the page's program. One that was built in a checkout
+compiles it there with the go command, which takes a minute the first time.
 
 Exit codes: 0 stopped by Ctrl-C or written, 2 called wrongly, 3 any other
 failure.
@@ -56,14 +55,13 @@ failure.
 
 type request struct {
 	listen, out    string
-	made           fs.FS  // may have the program
-	version        string // of the lab; empty means the source where the process runs
+	made           fs.FS // may have the program
 	stdout, stderr io.Writer
 }
 
 // Command is gabion playground.
 func Command() *cobra.Command {
-	r := &request{version: version(debug.ReadBuildInfo())}
+	r := &request{made: embedded()}
 	c := cli.Command("playground", "change an outage and a policy with sliders, in a browser", usage, r.main)
 	flags := c.Flags()
 	flags.StringVar(&r.listen, "listen", "127.0.0.1:0", "")
@@ -80,9 +78,6 @@ func (r *request) main(c *cobra.Command, words []string) int {
 		return r.wrongly("--out writes files and --listen serves them: use one")
 	case c.Flags().Changed("out") && r.out == "":
 		return r.wrongly("--out wants a directory")
-	}
-	if r.made == nil {
-		r.made = embedded()
 	}
 	do := r.serve
 	if r.out != "" {
@@ -108,20 +103,6 @@ func embedded() fs.FS {
 	return files
 }
 
-// version is that of the lab in a binary that go install made of released modules. A binary
-// from a checkout has none: its lab is that of the checkout.
-func version(info *debug.BuildInfo, ok bool) string {
-	if !ok {
-		return ""
-	}
-	for _, m := range info.Deps {
-		if m.Path == "github.com/gabion-go/gabion/lab" && m.Replace == nil && m.Sum != "" {
-			return m.Version
-		}
-	}
-	return ""
-}
-
 // write writes all files of the page into a directory.
 func (r *request) write(ctx context.Context) error {
 	if err := r.program(ctx, r.out); err != nil {
@@ -145,7 +126,8 @@ func (r *request) write(ctx context.Context) error {
 	return nil
 }
 
-// program writes the program and its loader: those that the binary has, or new ones.
+// program writes the program and its loader into a directory: those that the binary has, or
+// new ones.
 func (r *request) program(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -167,12 +149,8 @@ func (r *request) program(ctx context.Context, dir string) error {
 
 func (r *request) compile(ctx context.Context, dir string) error {
 	fmt.Fprintln(r.stderr, "Compiling the lab for browsers: the first time takes a minute.")
-	if err := playground.Build(ctx, r.version, dir); err != nil {
-		where := "run this in a checkout of gabion, or use a binary of a release or of make gabion"
-		if r.version != "" {
-			where = "use a binary of a release, which has the program"
-		}
-		return fmt.Errorf("this binary was made without the program for browsers, and it can't be compiled here; %s: %w", where, err)
+	if err := playground.Build(ctx, dir); err != nil {
+		return fmt.Errorf("this binary is not of a release, so it compiles the page's program, and that works only in a checkout of gabion and with Go: %w", err)
 	}
 	return nil
 }
@@ -208,6 +186,7 @@ func handler(program fs.FS) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Security-Policy", playground.Policy)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-cache") // the next version may have the same address
 		switch strings.TrimPrefix(r.URL.Path, "/") {
 		case playground.Program, playground.Loader:
 			programs.ServeHTTP(w, r)

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -107,33 +106,9 @@ func TestWrongCommandLines(t *testing.T) {
 
 func TestWithoutGoAndProgramItSaysWhatToDo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	for version, says := range map[string]string{"": "in a checkout of gabion", "v0.3.0": "use a binary of a release"} {
-		var complaint bytes.Buffer
-		code := cli.Run(t.Context(), command(&request{made: fstest.MapFS{}, version: version}), []string{"--out", t.TempDir()}, io.Discard, &complaint)
-		if text := strings.Join(strings.Fields(complaint.String()), " "); code != 3 || !strings.Contains(text, says) || !strings.Contains(text, "go is not installed") {
-			t.Errorf("version %q: exit code %d: %s", version, code, text)
-		}
-	}
-}
-
-func TestTheVersionOfTheLab(t *testing.T) {
-	lab := func(m debug.Module) *debug.BuildInfo {
-		m.Path = "github.com/gabion-go/gabion/lab"
-		return &debug.BuildInfo{Deps: []*debug.Module{{Path: "example.com/x", Version: "v1.0.0", Sum: "h1:x"}, &m}}
-	}
-	for _, tt := range []struct {
-		says string
-		info *debug.BuildInfo
-		ok   bool
-		want string
-	}{
-		{"installed", lab(debug.Module{Version: "v0.3.0", Sum: "h1:x"}), true, "v0.3.0"},
-		{"from a checkout", lab(debug.Module{Version: "v0.0.0", Replace: &debug.Module{Path: "../../lab"}}), true, ""},
-		{"from a workspace", lab(debug.Module{Version: "(devel)"}), true, ""},
-		{"without information", nil, false, ""},
-	} {
-		if got := version(tt.info, tt.ok); got != tt.want {
-			t.Errorf("%s: %q", tt.says, got)
-		}
+	var complaint bytes.Buffer
+	code := cli.Run(t.Context(), command(&request{made: fstest.MapFS{}}), []string{"--out", t.TempDir()}, io.Discard, &complaint)
+	if text := strings.Join(strings.Fields(complaint.String()), " "); code != 3 || !strings.Contains(text, "works only in a checkout of gabion") || !strings.Contains(text, "go is not installed") {
+		t.Errorf("exit code %d: %s", code, text)
 	}
 }

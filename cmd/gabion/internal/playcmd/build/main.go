@@ -15,7 +15,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: build DIR")
 		os.Exit(2)
 	}
-	if err := playground.Build(context.Background(), "", os.Args[1]); err != nil {
+	if err := playground.Build(context.Background(), os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, "build:", err)
 		os.Exit(3)
 	}
