@@ -176,8 +176,6 @@ func resilience4j(p policy.Policy) policy.Policy {
 	b.WindowCalls, b.MinCalls, b.FailureRate = 100, 100, 0.5
 	b.Probes, b.ProbeCalls = 10, 10
 	p.Breaker = b
-	p.Breaker.Window = 0
-	p.Breaker.Window = p.Resolved().Breaker.Window // calls count: another time would be a mistake
 	return p
 }
 

@@ -91,7 +91,7 @@ var knobs = []Knob{
 	{"attempt", "timeout of an attempt", "ms", 10, 10_000, 10, "policy", func(w *World) *int { return &w.Attempt }},
 	{"hedge", "a second attempt after (0: none)", "ms", 0, 1000, 10, "policy", func(w *World) *int { return &w.Hedge }},
 	{"clients", "clients", "", 1, 5000, 1, "clients", func(w *World) *int { return &w.Clients }},
-	{"rate", "requests that they need answered", "/s", 10, 2000, 10, "clients", func(w *World) *int { return &w.Rate }},
+	{"rate", "requests that they need answered", "/s", 10, 1000, 10, "clients", func(w *World) *int { return &w.Rate }},
 	{"layers", "services in a row, each with this policy", "", 1, 3, 1, "clients", func(w *World) *int { return &w.Layers }},
 	{"capacity", "capacity", "/s", 10, 4000, 10, "dependency", func(w *World) *int { return &w.Capacity }},
 	{"work", "time of a request, on average", "ms", 2, 500, 2, "dependency", func(w *World) *int { return &w.Work }},
@@ -125,6 +125,9 @@ func (w *World) check() error {
 	}
 	if w.Attempt > w.Call {
 		return fmt.Errorf("an attempt has %d ms and its call %d ms: an attempt can't have more", w.Attempt, w.Call)
+	}
+	if w.Hedge > w.Call {
+		return fmt.Errorf("the second attempt begins after %d ms, and the call has %d ms", w.Hedge, w.Call)
 	}
 	return nil
 }

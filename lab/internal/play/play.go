@@ -9,6 +9,7 @@ import (
 
 	"github.com/gabion-go/gabion/lab/internal/opponent"
 	"github.com/gabion-go/gabion/lab/internal/scenario"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // Question is what the page asks: to run the world under one policy, for its files, or, if it
@@ -129,13 +130,25 @@ func (w *World) run(ctx context.Context, side string) (*Side, error) {
 		if err != nil {
 			return nil, err
 		}
-		by = scenario.Policies{Name: found.Name, Change: found.Change}
+		by = scenario.Policies{Name: found.Name, Change: func(p policy.Policy) policy.Policy { return widened(found.Change(p)) }}
 	}
 	study, err := f.Run(ctx, scenario.Options{Policies: by, Alone: true, Replications: 1, Workers: 1})
 	if err != nil {
 		return nil, err
 	}
 	return reduce(side, study), nil
+}
+
+// widened is an opponent's policy for any timeout of an attempt. A window shorter than two
+// attempts would be a mistake, and so would a time beside a window of calls.
+func widened(p policy.Policy) policy.Policy {
+	switch b := &p.Breaker; {
+	case b.WindowCalls > 0:
+		b.Window = 0
+	case b.Window > 0:
+		b.Window = max(b.Window, 2*p.Timeout.Attempt)
+	}
+	return p
 }
 
 // reduce keeps of a study what the page draws.

@@ -108,7 +108,7 @@ func rateLimit() Story {
 	w := usual().with(func(w *World) { w.Trouble = Limit })
 	return Story{"rate-limit", "The vendor that throttles", []string{
 		"A vendor lets 200 of 400 requests a second through, for ten seconds, and answers the others 429 with Retry-After: 2. " +
-			"All four clients wait as they are asked; plain does not try again.",
+			"Whoever tries again waits for that long, and plain never tries again.",
 		"Gabion paces what it sends, so the vendor has fewer requests at most. That has a price here: naive answers a little more, for more requests.",
 	}, []Move{{"Twenty seconds", w.with(func(w *World) { w.Outage = 20_000 })}}, w}
 }
@@ -130,7 +130,7 @@ func hedge() Story {
 		"Nothing goes wrong here. Gabion sends a second attempt after 40 ms and takes the answer that comes first; its budget and its breaker are switched off.",
 		"One in seven takes longer than that, so there is a little more load, answers take longer, and more of them need a hedge. In the end gabion makes three requests of one, " +
 			"and answers half of its calls. The others answer all.",
-		"The budget bounds hedges as it bounds retries: with it all calls are answered. But 99 % of them take longer than without hedges, for this dependency has one queue, and no other replica to ask.",
+		"The budget bounds hedges as it bounds retries: with it all calls are answered. But the slowest of a hundred takes longer than without hedges, for this dependency has one queue, and no other replica to ask.",
 	}, []Move{
 		{"With a budget", w.with(func(w *World) { w.Budget = 30 })},
 		{"No hedge", w.with(func(w *World) { w.Hedge = 0 })},

@@ -102,7 +102,13 @@ function read() {
     } else if (typeof is === "boolean") world[name] = text === "true";
     else if (choices(name).some((c) => c.value === text)) world[name] = text;
   }
+  within();
+}
+
+// within makes times fit into the call's.
+function within() {
   world.attempt = Math.min(world.attempt, world.call);
+  world.hedge = Math.min(world.hedge, world.call);
 }
 
 const choices = (name) => (name === "trouble" ? about.troubles : about.opponents);
@@ -131,7 +137,7 @@ function number(name, { label, unit, min, max, step }) {
     // A step must not round what an address says.
     input.step = (world[name] - min) % step ? 1 : step;
     input.value = world[name];
-    out.value = unit === "ms" && world[name] >= 1000 ? `${world[name] / 1000} s` : `${world[name]}${unit && unit !== "%" && unit !== "/s" ? " " : ""}${unit}`;
+    out.value = unit === "ms" && world[name] >= 1000 ? `${world[name] / 1000} s` : unit === "/s" ? `${world[name]}/s` : `${world[name]} ${unit}`.trim();
     input.setAttribute("aria-valuetext", out.value);
   });
   return make("div", { class: "knob" }, make("label", { for: id }, label), out, input);
@@ -139,7 +145,7 @@ function number(name, { label, unit, min, max, step }) {
 
 function choice(name, label) {
   const id = `knob-${name}`;
-  const input = make("select", { id }, ...choices(name).map((c) => make("option", { value: c.value }, name === "opponent" ? `${c.value}: ${c.label}` : c.label)));
+  const input = make("select", { id }, ...choices(name).map((c) => make("option", { value: c.value }, c.label)));
   input.addEventListener("change", () => set(name, input.value));
   shown.set(name, () => { input.value = world[name]; });
   return make("div", { class: "knob" }, make("label", { for: id }, label), make("span"), input);
@@ -171,8 +177,8 @@ function build() {
 
 function set(name, value) {
   world[name] = value;
-  if (name === "call") world.attempt = Math.min(world.attempt, value);
-  if (name === "attempt") world.call = Math.max(world.call, value);
+  if (name === "attempt" || name === "hedge") world.call = Math.max(world.call, value);
+  within();
   write();
   show();
 }
@@ -198,33 +204,54 @@ function tell() {
 let round = 0;
 const last = new Map(); // by side: what it came to
 
+// show runs all sides, and draws each when it is there.
 async function show() {
   const mine = ++round;
+  document.body.dataset.round = mine;
   for (const update of shown.values()) update();
   const names = ["gabion", "plain", "naive", world.opponent];
-  $("sides").replaceChildren(...names.map((name) => card(name)));
+  const fresh = new Set();
+  const redraw = () => {
+    const peers = names.map((n) => last.get(n)).filter(Boolean);
+    $("sides").replaceChildren(...names.map((n) => card(n, last.get(n), fresh.has(n), peers)));
+    $("score").replaceChildren(...peers.map((r) => make("span", {}, `${r.name} `, make("b", {}, share(r.totals.answered)))));
+  };
+  redraw();
   lab.drop();
   const asked = { ...world };
   const began = performance.now();
-  const files = lab.ask({ world: asked, files: true });
-  const runs = await Promise.all([...names.map((side) => lab.ask({ world: asked, side })), files]);
-  if (mine !== round) return;
-  const problem = runs.find((r) => r && r.problem);
-  document.body.dataset.round = mine;
-  $("status").classList.toggle("problem", Boolean(problem));
-  if (problem) {
-    $("status").textContent = problem.problem;
-    return;
+  const ask = async (question) => {
+    const answer = await lab.ask({ world: asked, ...question });
+    if (mine !== round) throw new Error("late");
+    if (answer.problem) throw new Error(answer.problem);
+    return answer;
+  };
+  const run = async (side) => {
+    const answer = await ask({ side });
+    last.set(side, answer);
+    fresh.add(side);
+    redraw();
+    return answer;
+  };
+  const write = async () => {
+    const files = await ask({ files: true });
+    $("policy").textContent = files.policy;
+    $("scenario").textContent = files.scenario;
+  };
+  try {
+    const [, ...runs] = await Promise.all([write(), ...names.map(run)]);
+    const sum = (key) => runs.reduce((n, r) => n + r[key], 0);
+    say(`${sum("events").toLocaleString("en")} events of four runs: ${(sum("took") / 1000).toFixed(2)} s of work, ${((performance.now() - began) / 1000).toFixed(2)} s on the clock. ` +
+      `Seed ${asked.seed}: these numbers are the same in every browser.`);
+    document.body.dataset.done = mine;
+  } catch (e) {
+    if (mine === round) say(e.message, true);
   }
-  const written = runs.pop();
-  runs.forEach((r, i) => last.set(i, r));
-  $("sides").replaceChildren(...runs.map((r) => card(r.name, r, runs)));
-  $("policy").textContent = written.policy;
-  $("scenario").textContent = written.scenario;
-  const events = runs.reduce((sum, r) => sum + r.events, 0);
-  const work = runs.reduce((sum, r) => sum + r.took, 0);
-  $("status").textContent = `${events.toLocaleString("en")} events of four runs in ${(work / 1000).toFixed(2)} s of processor time, ${((performance.now() - began) / 1000).toFixed(2)} s on the clock. Seed ${asked.seed}: the same in every browser and in gabion lab run.`;
-  document.body.dataset.done = mine;
+}
+
+function say(text, problem = false) {
+  $("status").textContent = text;
+  $("status").classList.toggle("problem", problem);
 }
 
 const titles = { gabion: "with the policy on this page", plain: "one try, same timeouts", naive: "three tries at once" };
@@ -232,25 +259,23 @@ const titles = { gabion: "with the policy on this page", plain: "one try, same t
 const share = (x) => (x === null ? "–" : `${(100 * x).toFixed(1)} %`);
 const time = (s) => (s < 1 ? `${Math.round(s * 1000)} ms` : `${s.toFixed(1)} s`);
 
-function card(name, r, all) {
-  const e = make("article", { class: r ? "" : "stale" });
+// card is one side. It is stale while a new run is on its way.
+function card(name, r, fresh, peers) {
+  const e = make("article", { class: fresh ? "" : "stale" });
   e.dataset.side = name;
-  const old = [...last.values()].find((l) => l.name === name);
-  const is = r || old;
   const title = make("h2", {}, make("span", {}, name));
   e.append(title);
   const about = make("p", { class: "says" }, titles[name] || "its own settings, same timeouts");
   e.append(about);
-  if (!is) return e;
-  const peers = all || [...last.values()];
-  const t = is.totals;
+  if (!r) return e;
+  const t = r.totals;
   title.append(make("b", {}, share(t.answered)));
   about.append(make("span", {}, "answered in time"));
-  e.append(load(is, Math.max(...peers.flatMap((p) => [...p.requests, ...p.capacity]))));
+  e.append(load(r, Math.max(...peers.flatMap((p) => [...p.requests, ...p.capacity]))));
   e.append(keys([["load", "requests at the dependency"], ["good", "answers in time"], ["cap", "its capacity"]]));
-  e.append(latency(is, Math.max(...peers.flatMap((p) => p.p99))));
+  e.append(latency(r, Math.max(...peers.flatMap((p) => p.p99))));
   e.append(keys([["p99", "latency of answers: 99 %, and half (dotted)"]]));
-  const trouble = is.from < is.to;
+  const trouble = r.from < r.to;
   const list = [
     ["requests for each that is needed", `× ${t.load.toFixed(2)}`, t.load > 1.3],
     ["most requests in a second", Math.round(t.peak).toLocaleString("en")],
@@ -267,7 +292,7 @@ const keys = (of) => make("ul", { class: "key" }, ...of.map(([c, text]) => make(
 
 // ---- Charts: 600 wide, with room for numbers on the left.
 
-const left = 44, right = 596, width = right - left;
+const left = 54, right = 596, width = right - left;
 
 // nice is a round number of at least x.
 function nice(x) {
@@ -289,7 +314,11 @@ function frame(r, height, top, format, label) {
   for (const s of [0, 15, 30, 45, 60]) {
     if (s <= n) svg.append(draw("text", { x: x(s), y: height - 3, "text-anchor": s === 0 ? "start" : s === n ? "end" : "middle" }, `${s} s`));
   }
-  const line = (c, values) => svg.append(draw("polyline", { class: c, points: values.map((v, i) => `${x(i + 0.5).toFixed(1)},${y(v).toFixed(1)}`).join(" ") }));
+  // A line has gaps where nothing is known.
+  const line = (c, values, known = () => true) => {
+    const points = values.map((v, i) => known(i) && `${known(i - 1) && i ? "L" : "M"}${x(i + 0.5).toFixed(1)} ${y(v).toFixed(1)}`);
+    svg.append(draw("path", { class: c, d: points.filter(Boolean).join("") }));
+  };
   return { svg, line };
 }
 
@@ -305,8 +334,9 @@ function load(r, most) {
 function latency(r, most) {
   const { svg, line } = frame(r, 110, nice(most), (v) => time(v).replace(".0 ", " "),
     `Latency of answers: ${r.totals.p99 === null ? "unknown" : `99 % within ${time(r.totals.p99)}`}`);
-  line("p50", r.p50);
-  line("p99", r.p99);
+  const answered = (i) => r.answers[i] > 0;
+  line("p50", r.p50, answered);
+  line("p99", r.p99, answered);
   return svg;
 }
 
@@ -334,7 +364,6 @@ addEventListener("hashchange", () => {
     about = await lab.ask({});
     build(); read(); tell(); show();
   } catch (e) {
-    $("status").textContent = `The lab can't run here: ${e.message}`;
-    $("status").classList.add("problem");
+    say(`The lab can't run here: ${e.message}`, true);
   }
 })();
