@@ -38,9 +38,9 @@ const (
 
 const usage = `usage: gabion playground [--listen ADDRESS | --out DIR]
 
-serves the lab as a page: sliders change an outage, its clients and their policy,
-and four clients run side by side in your browser, with the code that runs in
-production. It prints the page's address, and serves it until Ctrl-C.
+serves the lab as a page: sliders change an outage, its clients and their
+policy, and four clients run side by side in your browser, with the code that
+runs in production. It prints the page's address, and serves it until Ctrl-C.
 
   --listen ADDRESS  where to serve (default 127.0.0.1:0, a free port)
   --out DIR         write the page's files there instead: any web server can
