@@ -76,7 +76,7 @@ func (r *request) main(c *cobra.Command, words []string) int {
 		return r.wrongly(fmt.Sprintf("%q is not expected", words[0]))
 	case c.Flags().Changed("out") && c.Flags().Changed("listen"):
 		return r.wrongly("--out writes files and --listen serves them: use one")
-	case c.Flags().Changed("out") && r.out == "":
+	case c.Flags().Changed("out") && (r.out == "" || r.out[0] == '-'): // another flag
 		return r.wrongly("--out wants a directory")
 	}
 	do := r.serve

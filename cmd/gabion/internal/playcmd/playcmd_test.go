@@ -94,6 +94,7 @@ func TestWrongCommandLines(t *testing.T) {
 	}{
 		{[]string{"now"}, 2, `"now" is not expected`},
 		{[]string{"--out", "x", "--listen", ":1"}, 2, "use one"},
+		{[]string{"--out", "-h"}, 2, "--out wants a directory"},
 		{[]string{"--out", ""}, 2, "--out wants a directory"},
 		{[]string{"--listen", "nowhere"}, 3, "--listen wants a free host:port"},
 	} {
