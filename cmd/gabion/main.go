@@ -29,6 +29,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/lintcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/outboxcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/pagecmd"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/playcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/stormcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/tunecmd"
 )
@@ -54,7 +55,7 @@ func root() *cobra.Command {
 		{ID: "stores", Title: "Operate what is stored:"},
 	}
 	return cli.Root(about, codes, groups,
-		in("see", demo.Command()), in("see", labGroup()),
+		in("see", demo.Command()), in("see", labGroup()), in("see", playcmd.Command()),
 		in("policy", configcmd.Command()), in("policy", lintcmd.Command()), in("policy", checklistcmd.Command()),
 		in("policy", importcmd.Command()), in("policy", tunecmd.Command()), in("policy", configcmd.Schema()),
 		in("happened", explaincmd.Command()), in("happened", lintcmd.Doctor()), in("happened", pagecmd.Command()),

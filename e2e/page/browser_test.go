@@ -141,6 +141,12 @@ const patience = 30 * time.Second
 // until waits for a script to say something with that in it.
 func (b *tab) until(script, want string) string {
 	b.t.Helper()
+	return b.within(patience, script, want)
+}
+
+// within is until with a patience of its own.
+func (b *tab) within(patience time.Duration, script, want string) string {
+	b.t.Helper()
 	got := ""
 	for limit := time.Now().Add(patience); time.Now().Before(limit); pass(50 * time.Millisecond) {
 		if got = b.read(script); strings.Contains(got, want) {

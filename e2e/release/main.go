@@ -62,6 +62,10 @@ func release(version string, dry bool, key, list string, out io.Writer) error {
 	if err := copyTree(root, src, dry); err != nil {
 		return err
 	}
+	fmt.Fprintln(out, "== the playground's program for browsers")
+	if err := playground(src); err != nil {
+		return err
+	}
 	modules, err := readModules(src)
 	if err != nil {
 		return err
@@ -177,6 +181,13 @@ func copyFile(from, to string) error {
 		return err
 	}
 	return os.WriteFile(to, data, info.Mode().Perm())
+}
+
+// playground puts the page's program into the module of the command, which embeds it. A checkout has
+// none: it would change with every commit.
+func playground(src string) error {
+	_, err := command(filepath.Join(src, "cmd", "gabion"), []string{"GOWORK=off"}, "go", "run", "./internal/playcmd/build", "internal/playcmd/built")
+	return err
 }
 
 // tag commits the rewritten files and tags each module, in order.

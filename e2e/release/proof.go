@@ -86,7 +86,12 @@ func (p proof) installs(env []string, m module) error {
 	if !strings.Contains(said, p.version) {
 		return fmt.Errorf("%s says that it is %q", m.path, said)
 	}
-	return nil
+	if m.path != prefix+"/cmd/gabion" {
+		return nil
+	}
+	// It has the playground's program: there is no go command to compile it with.
+	_, err = command(p.dir, []string{"PATH="}, filepath.Join(p.dir, "bin", "gabion"), "playground", "--out", filepath.Join(p.dir, "playground"))
+	return err
 }
 
 // builds makes a program that imports a package, with one go get for its module.

@@ -81,6 +81,9 @@ var plan = map[string]room{
 	"lab/internal/bridge":     {floor: second},                                                                                                                                                // nothing but tests: the lab against the front door
 	"lab/internal/crosscheck": {floor: second},                                                                                                                                                // nothing but tests: the linter against the lab
 	"lab/flaky":               {floor: fourth, also: []string{"internal/serving"}},                                                                                                            // reads priorities as servers do
+	"lab/internal/play":       {floor: second, also: []string{"config", "lab/internal/opponent", "lab/internal/scenario"}},                                                                    // the lab behind a page
+	"lab/playground":          {floor: second, also: []string{"lab/internal/play"}},                                                                                                           // the page, and what compiles its program
+	"lab/playground/wasm":     {floor: second, also: []string{"lab/internal/play"}},                                                                                                           // the program
 	"lab/labtest":             {floor: second, also: []string{"lab", "config"}},                                                                                                               // asserts on runs in users' tests
 
 	".": {floor: door, also: []string{"classify", "internal/adapter", "internal/idemkey"}}, // the one classifier is part of Do
