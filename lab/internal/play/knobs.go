@@ -48,6 +48,7 @@ const (
 	Limit   Trouble = "limit"   // half of the rate is let through, the rest is 429 with Retry-After
 	Crowd   Trouble = "crowd"   // three times as many requests
 	Replica Trouble = "replica" // one replica takes ten times as long
+	Cold    Trouble = "cold"    // a cache before the dependency is down, and then empty
 	Restart Trouble = "restart" // dependency and clients restart, and work is slow for a while
 )
 
@@ -67,6 +68,7 @@ var troubles = []Choice{
 	{string(Limit), "a rate limit of half the load: 429"},
 	{string(Crowd), "three times the load"},
 	{string(Replica), "one replica is ten times slower"},
+	{string(Cold), "a cache is down, and then empty"},
 	{string(Restart), "dependency and clients restart"},
 }
 

@@ -24,7 +24,7 @@ func (w World) with(change func(w *World)) World {
 // Stories returns all stories, in the order in which to tell them.
 func Stories() []Story {
 	return []Story{
-		retryStorm(), spike(), queue(), shortTimeout(), layers(), blackHole(), gone(), rateLimit(), slowReplica(), hedge(), restart(),
+		retryStorm(), spike(), queue(), shortTimeout(), layers(), blackHole(), gone(), rateLimit(), slowReplica(), hedge(), coldCache(), restart(),
 	}
 }
 
@@ -134,6 +134,21 @@ func hedge() Story {
 	}, []Move{
 		{"With a budget", w.with(func(w *World) { w.Budget = 30 })},
 		{"No hedge", w.with(func(w *World) { w.Hedge = 0 })},
+	}, w}
+}
+
+func coldCache() Story {
+	w := usual().with(func(w *World) {
+		w.Trouble, w.Rate, w.Capacity, w.Queue, w.Outage, w.Attempt = Cold, 1000, 450, 600, 5000, 1000
+	})
+	return Story{"cold-cache", "The cold cache", []string{
+		"A cache answers most of 1,000 reads a second, and the dependency behind it can serve 450. For five seconds the cache is down, and then it is back and empty.",
+		"Now all reads go to the dependency. Its queue is longer than callers wait, so its answers come too late, and what comes too late fills no cache. " +
+			"Even plain, which never tries again, stays down: the cache that is empty keeps itself empty.",
+		"Gabion asks less of a dependency that answers nothing in time. What it asks for is answered, each answer fills the cache, and the load falls.",
+	}, []Move{
+		{"50 places in the queue: answers come in time, and all come back", w.with(func(w *World) { w.Queue = 50 })},
+		{"The dependency can serve all reads", w.with(func(w *World) { w.Capacity = 1200 })},
 	}, w}
 }
 

@@ -75,6 +75,16 @@ var claims = map[string][]claim{
 		{"resilience4j does not ask again", func(s []scene) bool { return s[0].other.Totals.Stuck && latest(s[0].other) == 0 }},
 		{"one layer is three tries", func(s []scene) bool { return within(s[1].naive.Totals.Peak, 350, 50) }},
 	},
+	"cold-cache": {
+		{"plain, naive and resilience4j stay down", func(s []scene) bool {
+			return s[0].plain.Totals.Stuck && s[0].naive.Totals.Stuck && s[0].other.Totals.Stuck && s[0].plain.Totals.Wasted > 0.9
+		}},
+		{"gabion asks less, and is back", func(s []scene) bool {
+			return back(s[0].gabion) && s[0].gabion.Totals.Load < s[0].plain.Totals.Load/2
+		}},
+		{"with 50 places all come back", func(s []scene) bool { return back(s[1].plain) && back(s[1].gabion) && back(s[1].naive) && back(s[1].other) }},
+		{"who can serve all reads has no outage", func(s []scene) bool { return s[2].plain.Totals.Answered > 0.98 && s[2].gabion.Totals.Answered > 0.98 }},
+	},
 	"black-hole": {
 		{"naive sends three times as many requests", func(s []scene) bool { return within(s[0].naive.Totals.Peak, 3*s[0].plain.Totals.Peak, 150) }},
 		{"resilience4j stays down", func(s []scene) bool { return s[0].other.Totals.Stuck }},

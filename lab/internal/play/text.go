@@ -28,9 +28,9 @@ func (w *World) scenario() string {
 	if w.Trouble == Crowd {
 		fmt.Fprintf(&b, "    load: [{at: %s, for: %s, times: 3}]\n", begins, ms(w.Outage))
 	}
-	fmt.Fprintf(&b, "    calls: [{to: %s, network: 1ms, propagate: true}]\nservices:\n", rows[0])
+	fmt.Fprintf(&b, "    calls: [{to: %s}]\nservices:\n", w.link(rows[0]))
 	for i, name := range rows[:len(rows)-1] {
-		fmt.Fprintf(&b, "  %s: {time: 1ms, calls: [{to: %s, network: 1ms, propagate: true}]}\n", name, rows[i+1])
+		fmt.Fprintf(&b, "  %s: {time: 1ms, calls: [{to: %s}]}\n", name, w.link(rows[i+1]))
 	}
 	fmt.Fprintf(&b, "  %s: {%sworkers: %d, queue: %d, time: exp %s}\n", service, w.balance(), w.workers(), w.Queue/w.Replicas, ms(w.Work))
 	b.WriteString("policies:\n")
@@ -40,6 +40,15 @@ func (w *World) scenario() string {
 		b.WriteString("faults:\n" + faults)
 	}
 	return b.String()
+}
+
+// link is a call to a service. Where a cache is the trouble, there is one before the dependency.
+func (w *World) link(to string) string {
+	cache := ""
+	if w.Trouble == Cold && to == service {
+		cache = ", cache: {keys: 5000, zipf: 0.9, ttl: 2m}"
+	}
+	return to + ", network: 1ms, propagate: true" + cache
 }
 
 // policy is the same policies as a file for production.
@@ -114,6 +123,8 @@ func (w *World) faults() string {
 		return fmt.Sprintf("  - {kind: rate_limit, %s, limit: {rate: %d/s, burst: 20, retry_after: 2s}}\n", when, max(1, w.Rate/2))
 	case Replica:
 		return fmt.Sprintf("  - {kind: slow, %s, factor: 10, replicas: 1}\n", when)
+	case Cold:
+		return fmt.Sprintf("  - {kind: cache_down, %s}\n", when)
 	case Restart:
 		return fmt.Sprintf("  - {kind: restart, %s, ramp: 10s}\n  - {kind: restart_clients, clients: shop, at: %s}\n", when, begins)
 	}
