@@ -82,7 +82,9 @@ var claims = map[string][]claim{
 		{"gabion asks less, and is back", func(s []scene) bool {
 			return back(s[0].gabion) && s[0].gabion.Totals.Load < s[0].plain.Totals.Load/2
 		}},
-		{"with 50 places all come back", func(s []scene) bool { return back(s[1].plain) && back(s[1].gabion) && back(s[1].naive) && back(s[1].other) }},
+		{"with 50 places all come back", func(s []scene) bool {
+			return back(s[1].plain) && back(s[1].gabion) && back(s[1].naive) && back(s[1].other)
+		}},
 		{"who can serve all reads has no outage", func(s []scene) bool { return s[2].plain.Totals.Answered > 0.98 && s[2].gabion.Totals.Answered > 0.98 }},
 	},
 	"black-hole": {
