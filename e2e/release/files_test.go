@@ -51,7 +51,7 @@ func run(t *testing.T, dir, name string, args ...string) string {
 // Two caches and two folders: nothing of either may be in the binary.
 func TestABinaryIsTheSameWhereverItIsBuilt(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: it compiles the runtime twice")
+		t.Skip("-short: it compiles the runtime twice")
 	}
 	src, proxy := t.TempDir(), t.TempDir()
 	write(t, src, house)

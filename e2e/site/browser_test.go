@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -53,7 +52,7 @@ func read[T any](t *testing.T, ctx context.Context, script string) T {
 
 func TestTheSiteInABrowser(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: it builds the site")
+		t.Skip("-short: it builds the site")
 	}
 	site := build(t)
 	ctx := browser(t)
@@ -61,18 +60,15 @@ func TestTheSiteInABrowser(t *testing.T) {
 	defer server.Close()
 
 	must(t, chromedp.Do(ctx, chromedp.EmulateViewport(1280, 900), chromedp.Navigate(server.URL+"/index.html")))
-	found := ""
-	for end := time.Now().Add(time.Minute); !strings.Contains(found, "Bulkhead") && time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
-		found = read[string](t, ctx, `(() => {
-			const input = document.querySelector(".md-search__input");
-			input.focus();
-			input.value = "bulkhead";
-			input.dispatchEvent(new KeyboardEvent("keyup", {bubbles: true}));
-			return document.querySelector(".md-search-result__list").textContent;
-		})()`)
-	}
-	if !strings.Contains(found, "Bulkhead") {
-		t.Errorf("a search for bulkhead finds %q", found)
+	_, err := chromedp.Run(ctx, chromedp.Poll[bool](`(() => {
+		const input = document.querySelector(".md-search__input");
+		input.focus();
+		input.value = "bulkhead";
+		input.dispatchEvent(new KeyboardEvent("keyup", {bubbles: true}));
+		return document.querySelector(".md-search-result__list").textContent.includes("Bulkhead");
+	})()`, chromedp.WithPollingInterval(200*time.Millisecond), chromedp.WithPollingTimeout(time.Minute)))
+	if err != nil {
+		t.Errorf("a search for bulkhead finds nothing of it: %v", err)
 	}
 
 	for _, c := range []struct {

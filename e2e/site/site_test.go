@@ -91,7 +91,7 @@ func broken(site fs.FS) (found []string, pages int, err error) {
 
 func TestEveryLinkOfTheSiteLeadsSomewhere(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: it builds the site")
+		t.Skip("-short: it builds the site")
 	}
 	site := build(t)
 	found, pages, err := broken(site)

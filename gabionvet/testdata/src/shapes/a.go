@@ -398,15 +398,3 @@ func poll(ctx context.Context, b bank) (n int64, err error) {
 	}
 	return 0, err
 }
-
-// A RoundTripper that sends a body twice.
-type twice struct{ next http.RoundTripper }
-
-func (t twice) RoundTrip(r *http.Request) (resp *http.Response, err error) {
-	for range 2 {
-		if resp, err = t.next.RoundTrip(r.Clone(r.Context())); err == nil { // want `G110`
-			return resp, nil
-		}
-	}
-	return nil, err
-}

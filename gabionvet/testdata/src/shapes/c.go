@@ -173,3 +173,15 @@ func asking(ctx context.Context, c cache) (err error) {
 	}
 	return err
 }
+
+// A RoundTripper that sends a body twice.
+type twice struct{ next http.RoundTripper }
+
+func (t twice) RoundTrip(r *http.Request) (resp *http.Response, err error) {
+	for range 2 {
+		if resp, err = t.next.RoundTrip(r.Clone(r.Context())); err == nil { // want `G110`
+			return resp, nil
+		}
+	}
+	return nil, err
+}
