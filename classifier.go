@@ -9,7 +9,8 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// ClassifyWith reads this call's results in place of the dependency's classifier.
+// WithClassify reads results with by. It is an option of a call, and of a dependency for all
+// calls that bring no classifier of their own. Without one, package classify reads their errors.
 //
 // A classifier says what the result of an attempt means. It sees the result too, since
 // a 200 may be a failure. It must be quick and safe for concurrent use. T is the
@@ -18,17 +19,11 @@ import (
 // alone. A call whose result has another type ends as [policy.Invalid], and nothing is
 // sent. A nil classifier counts as absent.
 //
-// An outcome without a class, such as the zero Outcome, decides nothing: the
-// dependency's classifier is asked then, and in the end package classify reads the
+// An outcome without a class, such as the zero Outcome, decides nothing: after the call's
+// classifier the dependency's is asked then, and in the end package classify reads the
 // error; a nil error is a success. What else such an outcome says counts all the same.
-func ClassifyWith[T any](by func(result T, err error) policy.Outcome) CallOption {
+func WithClassify[T any](by func(result T, err error) policy.Outcome) CallOption {
 	return CallOption{set: setJudge, judge: classifierOf(by)}
-}
-
-// WithClassify reads the results of all calls that bring no classifier of their own,
-// as [ClassifyWith] does. Without it, package classify reads their errors.
-func WithClassify[T any](by func(result T, err error) policy.Outcome) Option {
-	return func(d *Dependency) { d.judge = classifierOf(by) }
 }
 
 // classifier is a function that reads results of some type.

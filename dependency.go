@@ -75,7 +75,7 @@ func Make(name string, p policy.Policy, opts ...Option) (*Dependency, error) {
 	if name == "" {
 		err = errors.Join(errNoName, err)
 	}
-	if err != nil {
+	if err = errors.Join(err, misplaced(opts)); err != nil {
 		return nil, err
 	}
 	return open(name, rules, opts, nil), nil
@@ -87,7 +87,7 @@ func open(name string, rules *machine.Rules, opts []Option, parent *Dependency) 
 	d := &Dependency{name: name, epoch: time.Now(), seed: rand.Uint64(), parent: parent}
 	for _, o := range opts {
 		if o != nil {
-			o(d)
+			o.applyTo(d)
 		}
 	}
 	setup := machine.Setup{

@@ -286,11 +286,11 @@ func ExampleDependency_Breaker() {
 	// <nil>
 }
 
-func ExampleClassifyWith() {
+func ExampleWithClassify() {
 	d := gabion.New("search", policy.Policy{})
 	_, err := gabion.Do(context.Background(), d, func(context.Context) (string, error) {
 		return `{"status":"error"}`, nil // a 200 that is a failure
-	}, gabion.ClassifyWith(func(body string, err error) policy.Outcome {
+	}, gabion.WithClassify(func(body string, err error) policy.Outcome {
 		if strings.Contains(body, "error") {
 			return policy.Outcome{Class: policy.ClassServer}
 		}

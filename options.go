@@ -1,6 +1,7 @@
 package gabion
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -102,9 +103,11 @@ func WithTenant(name string) CallOption { return CallOption{set: setTenant, text
 // throttle belong to the dependency. The empty name is that of calls without one.
 func WithPartition(name string) CallOption { return CallOption{set: setPartition, text: name} }
 
-// DiscardWith makes f get this call's results that no caller will see, in place of the
-// dependency's; see [WithDiscard].
-func DiscardWith(f func(result any)) CallOption { return CallOption{set: setDiscard, discard: f} }
+// WithDiscard makes f get every result that no caller will see: of attempts that were retried, and
+// of hedges that lost. It should close what the result holds. It runs under no lock, on the
+// goroutine of the attempt or of the caller. It is an option of a call, and of a dependency for
+// all calls that bring none of their own; nil counts as absent.
+func WithDiscard(f func(result any)) CallOption { return CallOption{set: setDiscard, discard: f} }
 
 // callOptions is what the options of one call come to.
 type callOptions struct {
@@ -185,25 +188,50 @@ func (c *callOptions) apply(o *CallOption) {
 }
 
 // Option sets what a dependency has besides its policy: code, and where its
-// randomness comes from.
-type Option func(*Dependency)
+// randomness comes from. [WithClassify] and [WithDiscard] are options of calls and of
+// dependencies; the other options of calls are not, and [Make] returns an error for them.
+type Option interface{ applyTo(*Dependency) }
+
+type optionFunc func(*Dependency)
+
+func (f optionFunc) applyTo(d *Dependency) { f(d) }
+
+func (c CallOption) applyTo(d *Dependency) {
+	switch c.set {
+	case setJudge:
+		d.judge = c.judge
+	case setDiscard:
+		d.discard = c.discard
+	}
+}
+
+var errOneCall = errors.New("an option is of one call: of those, a dependency takes WithClassify and WithDiscard")
+
+// misplaced says whether options of one call are among those of a dependency.
+func misplaced(opts []Option) error {
+	for _, o := range opts {
+		if c, ok := o.(CallOption); ok && c.set != 0 && c.set != setJudge && c.set != setDiscard {
+			return errOneCall
+		}
+	}
+	return nil
+}
 
 // WithObserver sends every event about the dependency and its calls to o. Several
 // WithObserver add up. [Dependency.Observe] does the same while the program runs.
 func WithObserver(o Observer) Option {
-	return func(d *Dependency) { d.attach(newSubscription(o)) }
+	return optionFunc(func(d *Dependency) { d.attach(newSubscription(o)) })
 }
-
-// WithDiscard makes f get every result that no caller will see: of attempts that were retried, and
-// of hedges that lost. It should close what the result holds. It runs under no lock, on the
-// goroutine of the attempt or of the caller.
-func WithDiscard(f func(result any)) Option { return func(d *Dependency) { d.discard = f } }
 
 // WithSeed names the stream of the dependency's random draws, which otherwise is
 // drawn at random. With the same seed and the same order of calls, the same
 // jitter is drawn.
-func WithSeed(seed uint64) Option { return func(d *Dependency) { d.seed = seed } }
+func WithSeed(seed uint64) Option {
+	return optionFunc(func(d *Dependency) { d.seed = seed })
+}
 
 // WithLogger is where a dependency reports that an observer of its panicked, or work in an
 // attempt that another one had beaten. Zero means slog.Default.
-func WithLogger(l *slog.Logger) Option { return func(d *Dependency) { d.logger = l } }
+func WithLogger(l *slog.Logger) Option {
+	return optionFunc(func(d *Dependency) { d.logger = l })
+}

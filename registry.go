@@ -47,7 +47,7 @@ const (
 // options apply to each.
 func NewRegistry(policies map[string]policy.Policy, opts ...Option) (*Registry, error) {
 	rules, err := compileAll(policies)
-	if err != nil {
+	if err = errors.Join(err, misplaced(opts)); err != nil {
 		return nil, err
 	}
 	r := &Registry{
@@ -65,7 +65,7 @@ func NewRegistry(policies map[string]policy.Policy, opts ...Option) (*Registry, 
 func (r *Registry) open(name string, rules *machine.Rules, parent *Dependency, more ...Option) *Dependency {
 	opts := append(slices.Clip(r.opts), more...)
 	for _, s := range r.observing {
-		opts = append(opts, func(d *Dependency) { d.attach(s) })
+		opts = append(opts, optionFunc(func(d *Dependency) { d.attach(s) }))
 	}
 	return open(name, rules, opts, parent)
 }
@@ -184,7 +184,7 @@ func (r *Registry) instance(parent *Dependency, which instanceOf) *Dependency {
 	if d != nil && d.parent == parent {
 		d.state.Reload(d.now(), parent.state.Rules())
 	} else {
-		d = r.open(which.String(), parent.state.Rules(), parent, track)
+		d = r.open(which.String(), parent.state.Rules(), parent, optionFunc(track))
 	}
 	r.instances[which] = d
 	return d

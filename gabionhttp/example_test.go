@@ -115,7 +115,7 @@ func ExampleTransport() {
 
 // DynamoDB throttles with a 400. A type in the body distinguishes it from a wrong request.
 // The caller still reads the whole body.
-func ExampleClassifyWith() {
+func ExampleWithClassify() {
 	n := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if n++; n == 1 {
@@ -141,7 +141,7 @@ func ExampleClassifyWith() {
 		return policy.Outcome{}
 	}
 	// For one request. gabion.WithClassify(throttled) is for all requests of a dependency.
-	ctx := gabionhttp.ClassifyWith(context.Background(), throttled)
+	ctx := gabionhttp.WithClassify(context.Background(), throttled)
 	req, _ := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
 
 	table := gabion.New("table", policy.Policy{})

@@ -16,7 +16,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// ClassifyWith returns a context whose requests are read by by in place of the
+// WithClassify returns a context whose requests are read by by in place of the
 // dependency's classifier ([gabion.WithClassify]); the rules are the same.
 //
 // A classifier is asked about every answer and every failure of a [Transport]. For an
@@ -37,7 +37,7 @@ import (
 //
 // An answer that it calls a failure is retried like any other; when the attempts are
 // used up, RoundTrip returns that answer, without an error.
-func ClassifyWith(ctx context.Context, by func(*http.Response, error) policy.Outcome) context.Context {
+func WithClassify(ctx context.Context, by func(*http.Response, error) policy.Outcome) context.Context {
 	return context.WithValue(ctx, classifierKey{}, classifier(by))
 }
 

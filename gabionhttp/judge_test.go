@@ -145,7 +145,7 @@ func TestARequestsOwnClassifierIsAskedInPlaceOfTheDependencys(t *testing.T) {
 		return answer(req, 200, `{"errors":[]}`), nil
 	}), gabion.WithClassify(func(any, error) policy.Outcome { t.Error("asked"); return undecided }))
 	req := request(t, "GET", "http://shop", "")
-	resp, err := c.Do(req.WithContext(gabionhttp.ClassifyWith(req.Context(), graphQL)))
+	resp, err := c.Do(req.WithContext(gabionhttp.WithClassify(req.Context(), graphQL)))
 	if err != nil {
 		t.Fatal(err)
 	}

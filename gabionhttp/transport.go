@@ -237,7 +237,7 @@ const soon = time.Millisecond
 
 // options fills opts and returns how many there are.
 func (c *exchange) options(opts *[maxOptions]gabion.CallOption) int {
-	opts[0], opts[1] = gabion.ClassifyWith(judge), gabion.DiscardWith(drop)
+	opts[0], opts[1] = gabion.WithClassify(judge), gabion.WithDiscard(drop)
 	opts[2], opts[3] = gabion.WithPartition(c.partition()), gabion.WithOperation(c.operation())
 	n := 4
 	add := func(o gabion.CallOption) { opts[n] = o; n++ }

@@ -19,7 +19,7 @@ import (
 var ErrInTransaction = errors.New("gabionsql: a statement of its own in the work of RunTx: use the work's transaction, or a context that is not the work's")
 
 var (
-	asQuery = []gabion.CallOption{gabion.WithOperation("query"), gabion.DiscardWith(closeRows)}
+	asQuery = []gabion.CallOption{gabion.WithOperation("query"), gabion.WithDiscard(closeRows)}
 	asRow   = []gabion.CallOption{gabion.WithOperation("query"), gabion.WithoutHedge()}
 	asExec  = []gabion.CallOption{gabion.WithOperation("exec")}
 )

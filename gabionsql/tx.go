@@ -90,7 +90,7 @@ func TxFrom(ctx context.Context) *sql.Tx {
 
 // txClassifier says of errors what is known of their transactions.
 var txClassifier = []gabion.CallOption{
-	gabion.ClassifyWith(func(_ any, err error) policy.Outcome { return sqltx.Outcome(err) }),
+	gabion.WithClassify(func(_ any, err error) policy.Outcome { return sqltx.Outcome(err) }),
 }
 
 // A txCall is one call of RunTx.

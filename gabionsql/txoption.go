@@ -19,7 +19,7 @@ type TxOption struct {
 func WithTxOptions(o sql.TxOptions) TxOption { return TxOption{begin: &o} }
 
 // WithCallOptions adjusts the call of the dependency: a timeout, an operation's name, a
-// priority. Several add up. RunTx itself reads the results, so a [gabion.ClassifyWith]
+// priority. Several add up. RunTx itself reads the results, so a [gabion.WithClassify]
 // among them is not asked; the dependency's classifier is.
 func WithCallOptions(opts ...gabion.CallOption) TxOption { return TxOption{calls: opts} }
 

@@ -37,8 +37,8 @@ type sent struct {
 type sentKey struct{}
 
 var (
-	byResult = gabion.ClassifyWith(judge)
-	discard  = gabion.DiscardWith(func(result any) {
+	byResult = gabion.WithClassify(judge)
+	discard  = gabion.WithDiscard(func(result any) {
 		if r, ok := result.(*sent); ok && r != nil && r.body != nil {
 			_ = r.body.Close()
 		}

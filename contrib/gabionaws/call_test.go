@@ -369,7 +369,7 @@ func TestTheLastDependencyCounts(t *testing.T) {
 // What the caller says of an answer counts more than what is known of it.
 func TestTheCallerMayClassify(t *testing.T) {
 	s := serve(t, fails(400, "ItemLocked"), fine)
-	cfg := s.config(gabion.New("table", quick()), gabionaws.ClassifyWith(func(_ any, err error) (o policy.Outcome) {
+	cfg := s.config(gabion.New("table", quick()), gabionaws.WithClassify(func(_ any, err error) (o policy.Outcome) {
 		var api smithy.APIError
 		if errors.As(err, &api) && api.ErrorCode() == "ItemLocked" {
 			o.Class, o.Undone = policy.ClassContention, true

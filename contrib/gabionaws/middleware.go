@@ -49,10 +49,10 @@ func declare(operations []string, safe bool) Option {
 	}
 }
 
-// ClassifyWith asks by what an attempt means before gabion decides, with the operation's
+// WithClassify asks by what an attempt means before gabion decides, with the operation's
 // output, such as *s3.GetObjectOutput, or the SDK's error. An outcome without a class
 // decides nothing. By must be safe for concurrent use.
-func ClassifyWith(by func(output any, err error) policy.Outcome) Option {
+func WithClassify(by func(output any, err error) policy.Outcome) Option {
 	return func(s *settings) { s.classify = by }
 }
 

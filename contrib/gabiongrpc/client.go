@@ -99,8 +99,8 @@ func UnaryClientInterceptor(d *gabion.Dependency) grpc.UnaryClientInterceptor {
 //
 //	reply, err := payments.Refund(ctx, req, gabiongrpc.With(gabion.WithKey(key)))
 //
-// Several With add up. ClassifyWith and DiscardWith have no effect: the dependency's own
-// classifier is asked, see [gabion.WithClassify]. On a connection without a [Client] it
+// Several With add up. A [gabion.WithClassify] or [gabion.WithDiscard] among them has no effect: those
+// of the dependency are asked. On a connection without a [Client] it
 // does nothing.
 func With(opts ...gabion.CallOption) grpc.CallOption { return withOption{options: opts} }
 

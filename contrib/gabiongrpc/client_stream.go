@@ -73,7 +73,7 @@ type crash struct{ value any }
 // drive makes attempts until one has opened the stream.
 func (s *streamCall) drive() error {
 	var room [maxOptions]gabion.CallOption
-	opts := s.gabionOptions(room[:0], gabion.ClassifyWith(judge), gabion.DiscardWith(nil), gabion.WithoutHedge())
+	opts := s.gabionOptions(room[:0], gabion.WithClassify(judge), gabion.WithDiscard(nil), gabion.WithoutHedge())
 	a, open, err := gabion.Open(s.ctx, s.client.Dependency, s.try, opts...)
 	s.attempt = a
 	if err != nil {

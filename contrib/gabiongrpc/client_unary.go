@@ -36,7 +36,7 @@ type unaryCall struct {
 
 // gabionOptions finds out whether the call can have two attempts out at once.
 func (u *unaryCall) gabionOptions(room []gabion.CallOption) []gabion.CallOption {
-	all := u.call.gabionOptions(room, gabion.ClassifyWith(judge), gabion.DiscardWith(nil))
+	all := u.call.gabionOptions(room, gabion.WithClassify(judge), gabion.WithDiscard(nil))
 	u.hedged = u.policy.Hedge.Max > 0 && (u.key == "" || u.safe || u.client.HedgeKeyed) &&
 		messageOf(u.req) != nil && messageOf(u.reply) != nil
 	if u.hedged {

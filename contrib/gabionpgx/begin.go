@@ -27,7 +27,7 @@ func (p *Pool) BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error) {
 		}
 		return t, nil
 	}
-	t, attempt, err := gabion.Open(ctx, p.dep, begin, p.call("begin", gabion.WithoutHedge(), gabion.DiscardWith(abandon))...)
+	t, attempt, err := gabion.Open(ctx, p.dep, begin, p.call("begin", gabion.WithoutHedge(), gabion.WithDiscard(abandon))...)
 	if attempt == nil {
 		return nil, err
 	}

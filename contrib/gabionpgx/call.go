@@ -90,7 +90,7 @@ func query(ctx context.Context, p *Pool, from source, opts []gabion.CallOption, 
 		}
 		return r, nil
 	}
-	r, attempt, err := gabion.Open(ctx, p.dep, once, append(opts, gabion.DiscardWith(discard))...)
+	r, attempt, err := gabion.Open(ctx, p.dep, once, append(opts, gabion.WithDiscard(discard))...)
 	if attempt == nil {
 		return failedRows{err}, err
 	}

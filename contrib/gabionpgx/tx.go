@@ -60,7 +60,7 @@ type TxOption struct {
 func WithTxOptions(o pgx.TxOptions) TxOption { return TxOption{begin: &o} }
 
 // WithCallOptions adjusts the call of the dependency: a timeout, an operation's name, a
-// priority. Several add up. RunTx itself reads the results, so a [gabion.ClassifyWith]
+// priority. Several add up. RunTx itself reads the results, so a [gabion.WithClassify]
 // among them is not asked; the dependency's classifier is.
 func WithCallOptions(opts ...gabion.CallOption) TxOption { return TxOption{calls: opts} }
 
@@ -94,7 +94,7 @@ func TxFrom(ctx context.Context) pgx.Tx {
 }
 
 // txClassifier says of errors what is known of their transactions.
-var txClassifier = gabion.ClassifyWith(func(_ any, err error) policy.Outcome { return sqltx.Outcome(err) })
+var txClassifier = gabion.WithClassify(func(_ any, err error) policy.Outcome { return sqltx.Outcome(err) })
 
 // A txCall is one call of RunTx.
 type txCall struct {

@@ -187,7 +187,7 @@ func (h *hook) run(ctx context.Context, operation string, safe bool, work func(c
 	return h.d.Run(ctx, work, opts[:n]...)
 }
 
-var byError = gabion.ClassifyWith(func(_ any, err error) policy.Outcome { return judge(err) })
+var byError = gabion.WithClassify(func(_ any, err error) policy.Outcome { return judge(err) })
 
 // judge knows the errors that go-redis makes itself. Package classify knows the server's.
 func judge(err error) (o policy.Outcome) {

@@ -103,7 +103,7 @@ func must(right bool, err error) {
 }
 
 func startOptions() func() {
-	succeeds := gabion.ClassifyWith(func(int, error) policy.Outcome { return policy.Outcome{Class: policy.ClassSuccess} })
+	succeeds := gabion.WithClassify(func(int, error) policy.Outcome { return policy.Outcome{Class: policy.ClassSuccess} })
 	return do(whole(), quick, gabion.WithOperation("read"), gabion.WithIdempotent(), succeeds)
 }
 

@@ -64,7 +64,7 @@ func TestResultsOfRetriedAttemptsAreDiscardedOnce(t *testing.T) {
 				opts := []gabion.CallOption{}
 				got, other := &theDependencys, &theCalls
 				if own {
-					opts = append(opts, gabion.DiscardWith(func(v any) { theCalls = append(theCalls, v) }))
+					opts = append(opts, gabion.WithDiscard(func(v any) { theCalls = append(theCalls, v) }))
 					got, other = other, got
 				}
 				v, err := gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) { return gabion.AttemptNumber(ctx), nil }, opts...)
@@ -329,7 +329,7 @@ func TestAPanicOfDiscardWhileAHedgeWinsLeavesNothingHeld(t *testing.T) {
 		panics := 0
 		for range 100 { // the caller may be quicker than the panic
 			if v := panicOf(func() {
-				_, a, _ := gabion.Open(t.Context(), d, work, gabion.ClassifyWith(classify), gabion.DiscardWith(drop))
+				_, a, _ := gabion.Open(t.Context(), d, work, gabion.WithClassify(classify), gabion.WithDiscard(drop))
 				a.Close(nil)
 			}); v != nil {
 				panics++

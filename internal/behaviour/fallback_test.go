@@ -130,7 +130,7 @@ func TestFallbackDiscardsTheResultThatItTakesThePlaceOf(t *testing.T) {
 					return made, nil
 				}
 				f := gabion.Fallback[int]{On: c.on, Answer: func(context.Context, error) (int, error) { return -1, nil }}
-				v, _ := gabion.DoOr(t.Context(), d, work, f, gabion.DiscardWith(func(v any) { lost[v]++ }))
+				v, _ := gabion.DoOr(t.Context(), d, work, f, gabion.WithDiscard(func(v any) { lost[v]++ }))
 				won := 0
 				if v > 0 {
 					won = 1

@@ -53,7 +53,7 @@ func TestCallsThatPacingHoldsSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := gabion.New("db", policy.Policy{}, gabion.WithSeed(1))
 		const hold = 4 * time.Second
-		d.Run(t.Context(), works, gabion.ClassifyWith(func(any, error) policy.Outcome {
+		d.Run(t.Context(), works, gabion.WithClassify(func(any, error) policy.Outcome {
 			return policy.Outcome{Class: policy.ClassThrottled, HasAfter: true, After: hold}
 		}))
 		start := time.Now()
@@ -82,7 +82,7 @@ func TestOneAnswerClosesADependencyNoLongerThanMaxAfter(t *testing.T) {
 			Pace:    policy.Pace{Off: true},
 			Breaker: policy.Breaker{Consecutive: 1, Open: time.Second, OpenMax: time.Hour, OpenJitter: policy.Off},
 		})
-		d.Run(t.Context(), works, gabion.ClassifyWith(func(any, error) policy.Outcome {
+		d.Run(t.Context(), works, gabion.WithClassify(func(any, error) policy.Outcome {
 			return policy.Outcome{Class: policy.ClassServer, HasAfter: true, After: math.MaxInt64}
 		}))
 		time.Sleep(10*time.Second - 1)

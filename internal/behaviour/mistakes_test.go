@@ -256,15 +256,15 @@ func TestAClassifierReadsResultsOfItsType(t *testing.T) {
 		shared gabion.Option
 		want   string
 	}{
-		"of the type":                 {gabion.ClassifyWith(exact), nil, ""},
-		"of an interface":             {gabion.ClassifyWith(wide), nil, ""},
-		"of any":                      {gabion.ClassifyWith(untyped), nil, ""},
-		"of another":                  {gabion.ClassifyWith(other), nil, misfit},
+		"of the type":                 {gabion.WithClassify(exact), nil, ""},
+		"of an interface":             {gabion.WithClassify(wide), nil, ""},
+		"of any":                      {gabion.WithClassify(untyped), nil, ""},
+		"of another":                  {gabion.WithClassify(other), nil, misfit},
 		"of the type, for all calls":  {gabion.CallOption{}, gabion.WithClassify(exact), ""},
 		"of another, for all calls":   {gabion.CallOption{}, gabion.WithClassify(other), misfit},
-		"the call's is in its place":  {gabion.ClassifyWith(exact), gabion.WithClassify(other), ""},
-		"none leaves it the place":    {gabion.ClassifyWith[int](nil), gabion.WithClassify(wide), ""},
-		"none for all is the default": {gabion.ClassifyWith(untyped), gabion.WithClassify[int](nil), ""},
+		"the call's is in its place":  {gabion.WithClassify(exact), gabion.WithClassify(other), ""},
+		"none leaves it the place":    {gabion.WithClassify[int](nil), gabion.WithClassify(wide), ""},
+		"none for all is the default": {gabion.WithClassify(untyped), gabion.WithClassify[int](nil), ""},
 	} {
 		for _, hedge := range []policy.Hedge{{}, {Max: 1, Delay: time.Hour}} {
 			d, sent := gabion.New("bank", policy.Policy{Hedge: hedge, Timeout: policy.Timeout{Call: 2 * time.Hour}}, c.shared), false
@@ -301,7 +301,7 @@ func TestAnOutcomeWithoutAClassDecidesNothing(t *testing.T) {
 	nothing := func(any, error) policy.Outcome { return policy.Outcome{} }
 	business := func(any, error) policy.Outcome { return policy.Outcome{Class: policy.ClassBusiness} }
 	only := func(o policy.Outcome) gabion.CallOption {
-		return gabion.ClassifyWith(func(any, error) policy.Outcome { return o })
+		return gabion.WithClassify(func(any, error) policy.Outcome { return o })
 	}
 	for fact, c := range map[string]struct {
 		own    gabion.CallOption
@@ -309,13 +309,13 @@ func TestAnOutcomeWithoutAClassDecidesNothing(t *testing.T) {
 		err    error
 		want   gabion.Reason
 	}{
-		"an unknown error is no success either": {gabion.ClassifyWith(nothing), nil, errors.New("odd"), policy.UnclassifiedError},
-		"an error is what it is by itself":      {gabion.ClassifyWith(nothing), nil, busy, policy.AttemptsExhausted},
-		"the dependency's is asked next":        {gabion.ClassifyWith(nothing), gabion.WithClassify(business), busy, policy.NotRetryable},
-		"and package classify last":             {gabion.ClassifyWith(nothing), gabion.WithClassify(nothing), busy, policy.AttemptsExhausted},
+		"an unknown error is no success either": {gabion.WithClassify(nothing), nil, errors.New("odd"), policy.UnclassifiedError},
+		"an error is what it is by itself":      {gabion.WithClassify(nothing), nil, busy, policy.AttemptsExhausted},
+		"the dependency's is asked next":        {gabion.WithClassify(nothing), gabion.WithClassify(business), busy, policy.NotRetryable},
+		"and package classify last":             {gabion.WithClassify(nothing), gabion.WithClassify(nothing), busy, policy.AttemptsExhausted},
 		"also without one of the call's":        {gabion.CallOption{}, gabion.WithClassify(nothing), busy, policy.AttemptsExhausted},
-		"one that can't read it is not asked":   {gabion.ClassifyWith(nothing), gabion.WithClassify(func(string, error) policy.Outcome { panic("asked") }), busy, policy.AttemptsExhausted},
-		"no error is a success":                 {gabion.ClassifyWith(nothing), gabion.WithClassify(nothing), nil, policy.None},
+		"one that can't read it is not asked":   {gabion.WithClassify(nothing), gabion.WithClassify(func(string, error) policy.Outcome { panic("asked") }), busy, policy.AttemptsExhausted},
+		"no error is a success":                 {gabion.WithClassify(nothing), gabion.WithClassify(nothing), nil, policy.None},
 		"which a success that is said is too":   {only(policy.Outcome{Class: policy.ClassSuccess}), gabion.WithClassify(business), errors.New("no rows"), policy.None},
 		"what is said beside it counts":         {only(policy.Outcome{Stop: true}), nil, busy, policy.DoNotRetry},
 		"what may have happened may":            {only(policy.Outcome{Effect: policy.UnknownEffect}), nil, classify.NotSent(errors.New("dial")), policy.NotSafe},

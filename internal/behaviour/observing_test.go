@@ -289,7 +289,7 @@ func TestEventsSayWhy(t *testing.T) {
 			"a return has the last code",
 			policy.Policy{Safe: true, Retry: policy.Retry{Attempts: 2}},
 			func(t *testing.T, d *gabion.Dependency) {
-				classed := gabion.ClassifyWith(func(_ int, err error) policy.Outcome {
+				classed := gabion.WithClassify(func(_ int, err error) policy.Outcome {
 					return policy.Outcome{Class: policy.ClassServer, Code: "503"}
 				})
 				gabion.Do(t.Context(), d, func(context.Context) (int, error) { return 0, errDown }, classed)

@@ -78,7 +78,7 @@ func TestOptionsOfACall(t *testing.T) {
 		{"hedging", hedging, []gabion.CallOption{gabion.WithIdempotent()}, gabiontest.Step{Takes: time.Second, Err: errDown}, 2, policy.AttemptsExhausted},
 		{"WithoutHedge", hedging, []gabion.CallOption{gabion.WithIdempotent(), gabion.WithoutHedge()}, gabiontest.Step{Takes: time.Second, Err: errDown}, 1, policy.AttemptsExhausted},
 		{"hedging, not safe (C110)", hedging, nil, gabiontest.Step{Takes: time.Second, Err: errDown}, 1, policy.AttemptsExhausted},
-		{"ClassifyWith", policy.Policy{Safe: true}, []gabion.CallOption{gabion.ClassifyWith(func(any, error) policy.Outcome { return policy.Outcome{Class: policy.ClassBusiness} })}, gabiontest.Step{}, 1, policy.NotRetryable},
+		{"WithClassify", policy.Policy{Safe: true}, []gabion.CallOption{gabion.WithClassify(func(any, error) policy.Outcome { return policy.Outcome{Class: policy.ClassBusiness} })}, gabiontest.Step{}, 1, policy.NotRetryable},
 		{"the last one of two counts", policy.Policy{}, []gabion.CallOption{gabion.WithTimeout(time.Hour), gabion.WithTimeout(time.Second)}, gabiontest.Step{Hang: true}, 1, policy.CallTimeout},
 	}
 	for _, c := range cases {
@@ -96,7 +96,7 @@ func TestOptionsOfACall(t *testing.T) {
 	}
 }
 
-// WithClassify sees results too; ClassifyWith goes before it.
+// A classifier sees results too, and the call's goes before the dependency's.
 func TestClassifiersSeeTheResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := watched(policy.Policy{Safe: true}, gabion.WithClassify(func(v any, err error) policy.Outcome {
@@ -119,9 +119,30 @@ func TestClassifiersSeeTheResult(t *testing.T) {
 		if e := asError(t, err); got != 503 || e.Err != nil || e.Reason != policy.AttemptsExhausted {
 			t.Errorf("%d, %+v: the last result is the caller's, and there is no error but gabion's", got, e)
 		}
-		yes := gabion.ClassifyWith(func(any, error) policy.Outcome { return policy.Outcome{Class: policy.ClassSuccess} })
+		yes := gabion.WithClassify(func(any, error) policy.Outcome { return policy.Outcome{Class: policy.ClassSuccess} })
 		if got, err := gabion.Do(t.Context(), d, func(context.Context) (int, error) { return 503, nil }, yes); got != 503 || err != nil {
 			t.Errorf("%d, %v", got, err)
 		}
 	})
+}
+
+func TestADependencyRefusesOptionsOfOneCall(t *testing.T) {
+	classify := gabion.WithClassify(func(any, error) policy.Outcome { return policy.Outcome{} })
+	for fact, c := range map[string]struct {
+		o      gabion.Option
+		refuse bool
+	}{
+		"a classifier is for both": {classify, false},
+		"so is what discards":      {gabion.WithDiscard(func(any) {}), false},
+		"a zero option is nothing": {gabion.CallOption{}, false},
+		"a key is of one call":     {gabion.WithKey("k"), true},
+		"so is a timeout":          {gabion.WithTimeout(time.Second), true},
+		"and what is idempotent":   {gabion.WithIdempotent(), true},
+	} {
+		_, err := gabion.Make("bank", policy.Policy{}, c.o)
+		_, all := gabion.NewRegistry(map[string]policy.Policy{"bank": {}}, c.o)
+		if (err != nil) != c.refuse || (all != nil) != c.refuse {
+			t.Errorf("%s: Make says %v, NewRegistry %v", fact, err, all)
+		}
+	}
 }

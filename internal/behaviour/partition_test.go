@@ -117,7 +117,7 @@ func TestPartitionThatAskedForTimeIsNotForgotten(t *testing.T) {
 			Pace: policy.Pace{Max: time.Minute}, Retry: policy.Retry{MaxAfter: time.Minute},
 			Partitions: policy.Partitions{Max: 1, Idle: time.Second},
 		})
-		d.Run(t.Context(), works, gabion.WithPartition("asked"), gabion.ClassifyWith(func(any, error) policy.Outcome {
+		d.Run(t.Context(), works, gabion.WithPartition("asked"), gabion.WithClassify(func(any, error) policy.Outcome {
 			return policy.Outcome{Class: policy.ClassThrottled, HasAfter: true, After: time.Minute}
 		}))
 		time.Sleep(30 * time.Second)

@@ -79,7 +79,7 @@ func playedCall(d *gabion.Dependency, r *rand.Rand) (log string) {
 	add(9, gabion.WithoutRetry())
 	add(9, gabion.WithTimeout(time.Millisecond+upTo(r, 500*time.Millisecond)))
 	add(9, gabion.WithPriority(policy.PriorityHigh))
-	add(4, gabion.ClassifyWith(func(v int, err error) policy.Outcome {
+	add(4, gabion.WithClassify(func(v int, err error) policy.Outcome {
 		if v%7 == 3 && err == nil {
 			return policy.Outcome{Class: policy.ClassServer, HasAfter: v%2 == 0, After: 50 * time.Millisecond}
 		}

@@ -128,7 +128,7 @@ func TestAReloadOnTheWayInMakesNobodyHedge(t *testing.T) {
 				ctx := reloading{t.Context(), func() { mustReload(t, d, hedging) }}
 				tries := 0
 				work := func(context.Context) (int, error) { tries++; return tries, nil }
-				classify := gabion.ClassifyWith(func(v any, _ error) policy.Outcome {
+				classify := gabion.WithClassify(func(v any, _ error) policy.Outcome {
 					if v == 1 {
 						return policy.Outcome{Class: policy.ClassServer}
 					}

@@ -82,7 +82,7 @@ func TestEveryTracedCallReturns(t *testing.T) {
 	d := gabion.New("db", policy.Policy{}, gabion.WithObserver(tr))
 	d.Run(t.Context(), works)
 	d.Run(t.Context(), works, gabion.WithKey(""))
-	d.Run(t.Context(), works, gabion.ClassifyWith(func(int, error) policy.Outcome { return policy.Outcome{} }))
+	d.Run(t.Context(), works, gabion.WithClassify(func(int, error) policy.Outcome { return policy.Outcome{} }))
 	for call, n := range open {
 		if n != 0 {
 			t.Errorf("call %d was traced, and returned %d times less", call, n)
