@@ -69,7 +69,7 @@ func New(name string, p policy.Policy, opts ...Option) *Dependency {
 }
 
 // Make is [New] for policies that are not literals: instead of panicking it returns
-// what is wrong, in which errors.As finds the policy's [policy.Findings].
+// what is wrong, in which errors.As finds the policy's [policy.Mistakes].
 func Make(name string, p policy.Policy, opts ...Option) (*Dependency, error) {
 	rules, err := machine.Compile(p)
 	if name == "" {

@@ -187,7 +187,7 @@ type reader struct {
 	file     *File
 	found    yamlstrict.Findings
 	defaults layer
-	shared   policy.Findings // what is wrong with the defaults by themselves
+	shared   policy.Mistakes // what is wrong with the defaults by themselves
 }
 
 // layer is a policy and where its keys stand.
@@ -245,7 +245,7 @@ func (r *reader) readDefaults(node yamlstrict.Node) {
 	r.defaults.places, r.defaults.wrong = places, anyWrong(places)
 	r.adopt("defaults", found)
 	r.shared = judge(r.defaults.policy, places)
-	r.shared = slices.DeleteFunc(r.shared, func(f policy.Finding) bool { return f.Unused }) // a dependency may use it
+	r.shared = slices.DeleteFunc(r.shared, func(f policy.Mistake) bool { return f.Unused }) // a dependency may use it
 	for _, f := range r.shared {
 		r.place("defaults", f, node.Key, places)
 	}

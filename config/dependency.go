@@ -51,7 +51,7 @@ func (r *reader) dependency(name string, node yamlstrict.Node) {
 // settle clears what has no effect in a dependency and stands in a lower layer: a
 // default for hedges is no mistake of those that do not hedge. It returns the paths.
 func settle(p *policy.Policy, own map[string]yamlstrict.Place) (moot []string) {
-	found, _ := p.Validate().(policy.Findings)
+	found, _ := p.Validate().(policy.Mistakes)
 	for _, f := range found {
 		if _, written := own[f.Path]; f.Unused && !written {
 			moot = append(moot, f.Path)
@@ -96,9 +96,9 @@ func (r *reader) adopt(part string, found yamlstrict.Findings) {
 
 // judge validates a policy. What a pair is together is not known when one of the
 // two could not be read; the other findings do not hide it.
-func judge(p policy.Policy, layers ...map[string]yamlstrict.Place) policy.Findings {
-	found, _ := p.Validate().(policy.Findings)
-	return slices.DeleteFunc(found, func(f policy.Finding) bool {
+func judge(p policy.Policy, layers ...map[string]yamlstrict.Place) policy.Mistakes {
+	found, _ := p.Validate().(policy.Mistakes)
+	return slices.DeleteFunc(found, func(f policy.Mistake) bool {
 		return f.With != "" && (unread(f.Path, layers) || unread(f.With, layers))
 	})
 }
@@ -136,7 +136,7 @@ func presetLayer(p policy.Policy, known bool) map[string]yamlstrict.Place {
 
 // place puts a policy's finding where the file says it: at the field, else at the
 // other field of the pair, else at the nearest section, else at the name.
-func (r *reader) place(part string, f policy.Finding, key yamlstrict.Place, layers ...map[string]yamlstrict.Place) {
+func (r *reader) place(part string, f policy.Mistake, key yamlstrict.Place, layers ...map[string]yamlstrict.Place) {
 	at, other := find(f.Path, layers), find(f.With, layers)
 	value, problem, proposal := f.Value, f.Problem, f.Proposal
 	switch {

@@ -111,7 +111,7 @@ var withoutOff = sync.OnceValue(func() map[string]string {
 	for _, path := range slices.Concat(keysOfFacts("facts.", Facts{}), keysOfFacts("", Program{})) {
 		instead[path] = noFact
 	}
-	found, _ := p.Validate().(policy.Findings)
+	found, _ := p.Validate().(policy.Mistakes)
 	for _, f := range found {
 		if f.With == "" {
 			instead[f.Path] = "leave the key out for the default"

@@ -20,7 +20,7 @@ type Beginner interface {
 var (
 	// ErrCommitUnknown says that COMMIT was sent and that the database did not say what
 	// became of it: all of the transaction is in the database, or nothing. RunTx does not
-	// repeat it, whatever the policy says. With [WithRecord] it finds out.
+	// repeat it, whatever the policy says. With [WithOnce] it finds out.
 	ErrCommitUnknown = sqltx.ErrCommitUnknown
 
 	// ErrEnded says that the work called Commit or Rollback of its transaction, or that the
@@ -54,11 +54,11 @@ var (
 // not repeated for the transaction's sake. Work must not end tx, keep it, or start
 // goroutines that outlive it, and must use the context that it gets. It has to return the
 // errors of its statements: after a deadlock MySQL and MariaDB have rolled back the whole
-// transaction, and make each further statement one of its own. Only [WithRecord] finds out.
+// transaction, and make each further statement one of its own. Only [WithOnce] finds out.
 //
 // The effect of the [gabion.Error] is that on the database: until COMMIT is sent nothing
 // has happened. A COMMIT whose answer was lost is unknown, [ErrCommitUnknown], and is not
-// repeated even if the policy declares all work safe. [WithRecord] finds out what became of
+// repeated even if the policy declares all work safe. [WithOnce] finds out what became of
 // it, and makes a transaction happen once for a key.
 //
 // A panic of work, or runtime.Goexit, rolls back and goes on. RunTx never hedges. Whatever

@@ -255,7 +255,7 @@ func TestCallsThatCannotBeMeant(t *testing.T) {
 		"no work":       gabionsql.RunTx(t.Context(), d, db, nil),
 		"no context":    gabionsql.RunTx(nil, d, db, work), //nolint:staticcheck // on purpose
 		"an empty record": gabionsql.RunTx(t.Context(), d, db, work,
-			gabionsql.WithRecord(new(gabionsql.Record))),
+			gabionsql.WithOnce(new(gabionsql.Once))),
 	} {
 		if gabion.ReasonOf(err) != policy.Invalid {
 			t.Errorf("%s: %v", name, err)

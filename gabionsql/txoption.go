@@ -7,11 +7,11 @@ import (
 )
 
 // A TxOption adjusts one call of [RunTx]. Options are plain values and may be kept, but for
-// [WithRecord], which is for one call at a time. The zero TxOption changes nothing.
+// [WithOnce], which is for one call at a time. The zero TxOption changes nothing.
 type TxOption struct {
 	begin  *sql.TxOptions
 	calls  []gabion.CallOption
-	record *Record
+	record *Once
 }
 
 // WithTxOptions sets the isolation level of the transaction and whether it only reads.
@@ -27,7 +27,7 @@ func WithCallOptions(opts ...gabion.CallOption) TxOption { return TxOption{calls
 type txOptions struct {
 	begin  *sql.TxOptions
 	calls  []gabion.CallOption
-	record *Record
+	record *Once
 }
 
 func (o *TxOption) apply(to *txOptions) {

@@ -16,14 +16,14 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// A Record makes a transaction of [RunTx] happen once for a key: it is claimed as the first
+// A Once makes a transaction of [RunTx] happen once for a key: it is claimed as the first
 // thing in the transaction and commits with it. So a COMMIT whose answer was lost is found
 // out, here or by a later call with the same key.
 //
-// A Record is for one call at a time. All fields but Result and Replayed have to be set. A
+// A Once is for one call at a time. All fields but Result and Replayed have to be set. A
 // key that is past its Retention is done again, so that has to be longer than callers repeat
 // a request.
-type Record struct {
+type Once struct {
 	Store     *sqlstore.Store // in the database of the transaction
 	ID        idempotency.ID  // of the key: idempotency.IDOf(scope, key)
 	Retention time.Duration   // how long the key is remembered; positive
@@ -70,12 +70,12 @@ func (inProgress) Outcome() policy.Outcome {
 	return policy.Outcome{Class: policy.ClassContention, Effect: policy.UnknownEffect}
 }
 
-// WithRecord commits the transaction together with the record of a key in the same
+// WithOnce commits the transaction together with the record of a key in the same
 // database. If the key's work was done before, RunTx returns nil without running work, and
 // r.Result is that of the first time. The call's work is safe to repeat with it.
-func WithRecord(r *Record) TxOption { return TxOption{record: r} }
+func WithOnce(r *Once) TxOption { return TxOption{record: r} }
 
-func (r *Record) problem() error {
+func (r *Once) problem() error {
 	switch {
 	case r.Store == nil:
 		return errNoStore
@@ -90,14 +90,14 @@ func (r *Record) problem() error {
 // A recorded is a call of RunTx with a record.
 type recorded struct {
 	*txCall
-	*Record
+	*Once
 	claim idempotency.Claim
 	at    context.Context // of the last attempt
 	lost  bool            // what became of an earlier attempt's COMMIT was not found out
 }
 
 func (c *txCall) runRecorded(d *gabion.Dependency) error {
-	r := &recorded{txCall: c, Record: c.o.record}
+	r := &recorded{txCall: c, Once: c.o.record}
 	r.Replayed = false
 	r.claim = idempotency.Claim{ID: r.ID, Fingerprint: r.Fingerprint, Guarantee: idempotency.GuaranteeTx, Lease: time.Minute, Retention: r.Retention}
 	_, _ = rand.Read(r.claim.Owner[:]) // never fails

@@ -22,9 +22,9 @@ func TestARunIsKeptAliveInABubbleThatItsHandlerWasNotMadeIn(t *testing.T) {
 			t.Fatal(err)
 		}
 		return func(ctx context.Context, key string, work func()) (ran, replayed bool) {
-			a, err := r.Do(ctx, IDOf("bubbles", key), [32]byte{}, func(context.Context) (Result, Outcome) {
+			a, err := r.Do(ctx, IDOf("bubbles", key), [32]byte{}, func(context.Context) (Result, Ending) {
 				work()
-				return Result{}, OutcomeSucceeded
+				return Result{}, EndingSucceeded
 			})
 			return err == nil && a.Decision == DecisionRun, err == nil && a.Decision == DecisionReplay
 		}

@@ -17,7 +17,7 @@ func TestARunHasNoCauseOfItsCallers(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		var left context.Context
-		_, _ = r.Do(ctx, IDOf("t", "1"), [32]byte{}, func(run context.Context) (Result, Outcome) {
+		_, _ = r.Do(ctx, IDOf("t", "1"), [32]byte{}, func(run context.Context) (Result, Ending) {
 			left = run
 			cancel(errors.New("the client went"))
 			if cause := context.Cause(run); cause != nil || run.Err() != nil {
@@ -27,7 +27,7 @@ func TestARunHasNoCauseOfItsCallers(t *testing.T) {
 			if cause := context.Cause(run); cause != errOverran {
 				t.Errorf("it ran too long, and has the cause %v", cause)
 			}
-			return Result{}, OutcomeUnknown
+			return Result{}, EndingUnknown
 		})
 		if left.Err() == nil || context.Cause(left) != errOverran {
 			t.Errorf("%v because of %v", left.Err(), context.Cause(left))

@@ -275,7 +275,7 @@ func (c *core) within(ctx context.Context, claim Claim, work Work) (Answer, erro
 	defer late(nil)
 	timer := time.AfterFunc(c.terms.StoreTimeout, func() { late(errNoClaim) })
 	defer timer.Stop()
-	return c.tx.Tx(ctx, claim, func(ctx context.Context, record Record) (Result, Outcome, error) {
+	return c.tx.Tx(ctx, claim, func(ctx context.Context, record Record) (Result, Ending, error) {
 		timer.Stop()
 		return work(ctx, record)
 	})

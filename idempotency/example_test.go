@@ -152,9 +152,9 @@ func ExampleRunner_Do() {
 	}
 	id, fingerprint := idempotency.IDOf("invoices", "2026-11"), idempotency.Fingerprint(nil, []byte("November"))
 	for range 2 {
-		a, err := r.Do(context.Background(), id, fingerprint, func(context.Context) (idempotency.Result, idempotency.Outcome) {
+		a, err := r.Do(context.Background(), id, fingerprint, func(context.Context) (idempotency.Result, idempotency.Ending) {
 			fmt.Println("writing invoices")
-			return idempotency.Result{Body: []byte("17 invoices")}, idempotency.OutcomeSucceeded
+			return idempotency.Result{Body: []byte("17 invoices")}, idempotency.EndingSucceeded
 		})
 		fmt.Println(a.Decision, string(a.Record.Result.Body), err)
 	}

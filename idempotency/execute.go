@@ -71,7 +71,7 @@ func (x *execution) failed(err error, c Change) {
 
 // lost ends a run whose work did not return.
 func (x *execution) lost() {
-	c := x.ends(OutcomeUnknown, x.core.terms.Guarantee)
+	c := x.ends(EndingUnknown, x.core.terms.Guarantee)
 	_ = x.settle(c)
 	if c.State == StateUnknown {
 		x.note(eventUnknown)
@@ -155,7 +155,7 @@ func (x *exchange) end(r *http.Request) {
 	if len(x.rec.header.get("Set-Cookie")) > 0 {
 		x.note(eventCookieDropped)
 	}
-	how := outcomeOf(res.Status)
+	how := endingOf(res.Status)
 	if wasFenced && res.Status >= 300 {
 		how = fenced // what it answered may be the cancellation's doing
 	}
@@ -177,7 +177,7 @@ func (x *exchange) end(r *http.Request) {
 	case StateRetryable:
 		_ = x.settle(c)
 		switch {
-		case fault != nil && how == OutcomeUnknown:
+		case fault != nil && how == EndingUnknown:
 			x.refuse(r, faultOf(fault))
 		case broken && (x.before != nil || x.rec.sent):
 			x.refuse(r, refusal{problem: problemAnswerBroken})
@@ -186,7 +186,7 @@ func (x *exchange) end(r *http.Request) {
 		}
 	case StateUnknown:
 		_ = x.settle(c)
-		if how == OutcomeUnknown {
+		if how == EndingUnknown {
 			x.note(eventUnknown)
 		}
 		x.unknown(r)
@@ -201,7 +201,7 @@ func (x *exchange) fault() error {
 	if x.stream == nil {
 		return nil
 	}
-	err := x.h.finish(x, x.ref.ID, x.stream, !x.rec.stored && outcomeOf(x.rec.status) == OutcomeSucceeded)
+	err := x.h.finish(x, x.ref.ID, x.stream, !x.rec.stored && endingOf(x.rec.status) == EndingSucceeded)
 	if x.rec.stored && err == errUnread {
 		return nil
 	}

@@ -41,17 +41,17 @@ func TestWhatACancelledRunAnswers(t *testing.T) {
 				})
 			})
 		}
-		for how := OutcomeSucceeded; how <= OutcomeUnknown; how++ {
+		for how := EndingSucceeded; how <= EndingUnknown; how++ {
 			t.Run(fmt.Sprint(g, " runner ", how), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					r, store := newRunner(t, RunnerConfig{Guarantee: g, MaxExecution: time.Second})
-					_, err := r.Do(t.Context(), theWork, [32]byte{}, func(ctx context.Context) (Result, Outcome) {
+					_, err := r.Do(t.Context(), theWork, [32]byte{}, func(ctx context.Context) (Result, Ending) {
 						<-ctx.Done()
 						return Result{Status: 1}, how
 					})
 					state := StateDone
 					switch {
-					case how == OutcomeSucceeded:
+					case how == EndingSucceeded:
 					case g == GuaranteeHold:
 						state = StateUnknown
 					default:

@@ -77,7 +77,7 @@ func TestWhatARunHasIsGivenBack(t *testing.T) {
 							}
 							seats = r.seats
 							call = func() {
-								_, _ = r.Do(t.Context(), theWork, [32]byte{}, func(ctx context.Context) (Result, Outcome) { work(ctx); return Result{}, OutcomeSucceeded })
+								_, _ = r.Do(t.Context(), theWork, [32]byte{}, func(ctx context.Context) (Result, Ending) { work(ctx); return Result{}, EndingSucceeded })
 							}
 						} else {
 							r := rigOn(t, store, Config{RunnerConfig: config}, func(_ http.ResponseWriter, req *http.Request) { work(req.Context()) })
@@ -153,7 +153,7 @@ func (s *busyShelf) Tx(ctx context.Context, c Claim, run Work) (Answer, error) {
 	if s.busy.Load() {
 		return Answer{Decision: DecisionInProgress}, nil
 	}
-	return s.txShelf.Tx(ctx, c, func(ctx context.Context, r Record) (Result, Outcome, error) {
+	return s.txShelf.Tx(ctx, c, func(ctx context.Context, r Record) (Result, Ending, error) {
 		s.busy.Store(true)
 		defer s.busy.Store(false)
 		defer s.ended()
@@ -188,7 +188,7 @@ func TestTheEndOfARunUnderTxWakesThoseWhoWait(t *testing.T) {
 						t.Fatal(err)
 					}
 					call = func() {
-						_, _ = r.Do(t.Context(), theWork, [32]byte{}, func(ctx context.Context) (Result, Outcome) { work(ctx); return Result{}, OutcomeSucceeded })
+						_, _ = r.Do(t.Context(), theWork, [32]byte{}, func(ctx context.Context) (Result, Ending) { work(ctx); return Result{}, EndingSucceeded })
 					}
 				} else {
 					r := rigOn(t, store, Config{RunnerConfig: config}, func(_ http.ResponseWriter, req *http.Request) { work(req.Context()) })

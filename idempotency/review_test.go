@@ -229,9 +229,9 @@ func TestStoreTimeoutBoundsAClaimUnderTx(t *testing.T) {
 					t.Fatal(err)
 				}
 				start := time.Now()
-				_, err = r.Do(t.Context(), theWork, [32]byte{}, func(ctx context.Context) (Result, Outcome) {
+				_, err = r.Do(t.Context(), theWork, [32]byte{}, func(ctx context.Context) (Result, Ending) {
 					pass(20 * time.Second)
-					return Result{}, OutcomeSucceeded
+					return Result{}, EndingSucceeded
 				})
 				if took := time.Since(start); took != c.took || !errors.Is(err, c.err) {
 					t.Errorf("%v after %v", err, took)

@@ -144,7 +144,7 @@ func NewRunner(store Store, config RunnerConfig) (*Runner, error) {
 //	                        ErrUnknown the next claim must find out
 //
 // Under Tx the work may run more than once, and only its last run counts.
-func (r *Runner) Do(ctx context.Context, id ID, fingerprint [32]byte, work func(context.Context) (Result, Outcome)) (Answer, error) {
+func (r *Runner) Do(ctx context.Context, id ID, fingerprint [32]byte, work func(context.Context) (Result, Ending)) (Answer, error) {
 	claim := r.claimOf(id, fingerprint)
 	if r.tx != nil {
 		return r.doTx(ctx, claim, work)
@@ -162,7 +162,7 @@ func (r *Runner) Do(ctx context.Context, id ID, fingerprint [32]byte, work func(
 	return r.do(ctx, a, x, id, begun, work)
 }
 
-func (r *Runner) do(ctx context.Context, a Answer, x *execution, id ID, begun time.Time, work func(context.Context) (Result, Outcome)) (Answer, error) {
+func (r *Runner) do(ctx context.Context, a Answer, x *execution, id ID, begun time.Time, work func(context.Context) (Result, Ending)) (Answer, error) {
 	defer r.seats.leave()
 	x.start(ctx, &r.core, id, a.Record, begun)
 	defer x.life.end(nil)
@@ -176,7 +176,7 @@ func (r *Runner) do(ctx context.Context, a Answer, x *execution, id ID, begun ti
 	}()
 	res, how := work(&x.run)
 	returned = true
-	if x.stop() && how != OutcomeSucceeded && how != OutcomeAbandoned && how != OutcomeGivenUp { // the store says whether these still have the record
+	if x.stop() && how != EndingSucceeded && how != EndingAbandoned && how != EndingGivenUp { // the store says whether these still have the record
 		how = fenced
 	}
 	c := x.ends(how, r.terms.Guarantee)
@@ -194,7 +194,7 @@ func (r *Runner) do(ctx context.Context, a Answer, x *execution, id ID, begun ti
 	return a, err
 }
 
-func (r *Runner) doTx(ctx context.Context, claim Claim, work func(context.Context) (Result, Outcome)) (Answer, error) {
+func (r *Runner) doTx(ctx context.Context, claim Claim, work func(context.Context) (Result, Ending)) (Answer, error) {
 	var kept, abandoned, told bool
 	var granted Record
 	asked := time.Now()
@@ -205,10 +205,10 @@ func (r *Runner) doTx(ctx context.Context, claim Claim, work func(context.Contex
 	}()
 	ask := func() (Answer, time.Time, error) {
 		begun := time.Now()
-		a, err := r.within(ctx, claim, func(ctx context.Context, record Record) (Result, Outcome, error) {
+		a, err := r.within(ctx, claim, func(ctx context.Context, record Record) (Result, Ending, error) {
 			granted = record
 			res, how, err := runTx(ctx, Ref{claim.ID, record.Token}, record.Attempt, work)
-			kept, abandoned = how != OutcomeFailed, how == OutcomeAbandoned
+			kept, abandoned = how != EndingFailed, how == EndingAbandoned
 			return res, how, err
 		})
 		if abandoned && errors.Is(err, errAbandoned) && !errors.Is(err, ErrUnknown) {
@@ -238,22 +238,22 @@ func (r *Runner) doTx(ctx context.Context, claim Claim, work func(context.Contex
 	return a, nil
 }
 
-// errAbandoned comes with OutcomeAbandoned, so that no store commits what it takes for the work's end.
+// errAbandoned comes with EndingAbandoned, so that no store commits what it takes for the work's end.
 var errAbandoned = errors.New("idempotency: the work was left running")
 
 // runTx runs work inside a transaction. What took too long is rolled back, whatever
 // it says: the database may have cut it short.
-func runTx(ctx context.Context, ref Ref, attempt int, work func(context.Context) (Result, Outcome)) (Result, Outcome, error) {
+func runTx(ctx context.Context, ref Ref, attempt int, work func(context.Context) (Result, Ending)) (Result, Ending, error) {
 	x := &run{ref: ref, attempt: attempt}
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
 	x.Context = within
 	res, how := work(x)
-	if how == OutcomeAbandoned { // it may still use the transaction, so the store has to know; one that doesn't rolls back after an error
+	if how == EndingAbandoned { // it may still use the transaction, so the store has to know; one that doesn't rolls back after an error
 		return Result{}, how, errAbandoned
 	}
 	if err := context.Cause(ctx); err != nil {
-		return Result{}, OutcomeFailed, err
+		return Result{}, EndingFailed, err
 	}
 	return res, x.endsTx(how), nil
 }

@@ -17,7 +17,7 @@ type txShelf struct {
 	mu      sync.Mutex // guards records
 	records map[ID]Record
 	commit  error
-	last    Outcome
+	last    Ending
 }
 
 func (s *txShelf) Tx(ctx context.Context, c Claim, run Work) (Answer, error) {
@@ -31,7 +31,7 @@ func (s *txShelf) Tx(ctx context.Context, c Claim, run Work) (Answer, error) {
 	}
 	res, how, err := run(ctx, a.Record)
 	s.last = how
-	if err != nil || how == OutcomeFailed {
+	if err != nil || how == EndingFailed {
 		return a, err
 	}
 	if s.commit != nil {
@@ -63,35 +63,35 @@ func TestRunnerEndings(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		g        Guarantee
-		how      Outcome
+		how      Ending
 		noEffect bool
 		state    State
 		next     Decision
 	}{
-		{"hold, succeeded", GuaranteeHold, OutcomeSucceeded, false, StateDone, DecisionReplay},
-		{"hold, rejected", GuaranteeHold, OutcomeRejected, false, StateDone, DecisionReplay},
-		{"hold, later", GuaranteeHold, OutcomeFailed, false, StateDone, DecisionReplay},
-		{"hold, failed", GuaranteeHold, OutcomeFailed, false, StateDone, DecisionReplay},
-		{"hold, lost", GuaranteeHold, OutcomeUnknown, false, StateUnknown, DecisionUnknown},
-		{"hold, succeeded without effect", GuaranteeHold, OutcomeSucceeded, true, StateDone, DecisionReplay},
-		{"hold, later without effect", GuaranteeHold, OutcomeFailed, true, StateRetryable, DecisionRun},
-		{"hold, failed without effect", GuaranteeHold, OutcomeFailed, true, StateRetryable, DecisionRun},
-		{"hold, lost without effect", GuaranteeHold, OutcomeUnknown, true, StateRetryable, DecisionRun},
-		{"reexecute, succeeded", GuaranteeReexecute, OutcomeSucceeded, false, StateDone, DecisionReplay},
-		{"reexecute, rejected", GuaranteeReexecute, OutcomeRejected, false, StateDone, DecisionReplay},
-		{"reexecute, later", GuaranteeReexecute, OutcomeFailed, false, StateRetryable, DecisionRun},
-		{"reexecute, failed", GuaranteeReexecute, OutcomeFailed, false, StateRetryable, DecisionRun},
-		{"reexecute, lost", GuaranteeReexecute, OutcomeUnknown, false, StateRetryable, DecisionRun},
-		{"tx, succeeded", GuaranteeTx, OutcomeSucceeded, false, StateDone, DecisionReplay},
-		{"tx, rejected", GuaranteeTx, OutcomeRejected, false, StateDone, DecisionReplay},
-		{"tx, later", GuaranteeTx, OutcomeFailed, false, StateRetryable, DecisionRun},
-		{"tx, failed", GuaranteeTx, OutcomeFailed, false, StateRetryable, DecisionRun},
-		{"tx, lost", GuaranteeTx, OutcomeUnknown, false, StateRetryable, DecisionRun},
-		{"tx, left running, in a store that knows of two outcomes", GuaranteeTx, OutcomeAbandoned, false, StateRetryable, DecisionRun},
+		{"hold, succeeded", GuaranteeHold, EndingSucceeded, false, StateDone, DecisionReplay},
+		{"hold, rejected", GuaranteeHold, EndingRejected, false, StateDone, DecisionReplay},
+		{"hold, later", GuaranteeHold, EndingFailed, false, StateDone, DecisionReplay},
+		{"hold, failed", GuaranteeHold, EndingFailed, false, StateDone, DecisionReplay},
+		{"hold, lost", GuaranteeHold, EndingUnknown, false, StateUnknown, DecisionUnknown},
+		{"hold, succeeded without effect", GuaranteeHold, EndingSucceeded, true, StateDone, DecisionReplay},
+		{"hold, later without effect", GuaranteeHold, EndingFailed, true, StateRetryable, DecisionRun},
+		{"hold, failed without effect", GuaranteeHold, EndingFailed, true, StateRetryable, DecisionRun},
+		{"hold, lost without effect", GuaranteeHold, EndingUnknown, true, StateRetryable, DecisionRun},
+		{"reexecute, succeeded", GuaranteeReexecute, EndingSucceeded, false, StateDone, DecisionReplay},
+		{"reexecute, rejected", GuaranteeReexecute, EndingRejected, false, StateDone, DecisionReplay},
+		{"reexecute, later", GuaranteeReexecute, EndingFailed, false, StateRetryable, DecisionRun},
+		{"reexecute, failed", GuaranteeReexecute, EndingFailed, false, StateRetryable, DecisionRun},
+		{"reexecute, lost", GuaranteeReexecute, EndingUnknown, false, StateRetryable, DecisionRun},
+		{"tx, succeeded", GuaranteeTx, EndingSucceeded, false, StateDone, DecisionReplay},
+		{"tx, rejected", GuaranteeTx, EndingRejected, false, StateDone, DecisionReplay},
+		{"tx, later", GuaranteeTx, EndingFailed, false, StateRetryable, DecisionRun},
+		{"tx, failed", GuaranteeTx, EndingFailed, false, StateRetryable, DecisionRun},
+		{"tx, lost", GuaranteeTx, EndingUnknown, false, StateRetryable, DecisionRun},
+		{"tx, left running, in a store that knows of two outcomes", GuaranteeTx, EndingAbandoned, false, StateRetryable, DecisionRun},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, _ := newRunner(t, RunnerConfig{Guarantee: c.g})
-			work := func(ctx context.Context) (Result, Outcome) {
+			work := func(ctx context.Context) (Result, Ending) {
 				if Token(ctx) == 0 || Attempt(ctx) == 0 || StepKey(ctx, "x") == "" {
 					t.Error("the work has no run")
 				}
@@ -139,11 +139,11 @@ func TestRunnerLetsPanicsThrough(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() {
 			defer func() { _ = recover() }()
-			r.Do(t.Context(), theWork, [32]byte{}, func(context.Context) (Result, Outcome) { c.end(); return Result{}, OutcomeSucceeded })
+			r.Do(t.Context(), theWork, [32]byte{}, func(context.Context) (Result, Ending) { c.end(); return Result{}, EndingSucceeded })
 			passed = false
 		})
 		all.Wait()
-		a, err := r.Do(t.Context(), theWork, [32]byte{}, func(context.Context) (Result, Outcome) { return Result{}, OutcomeSucceeded })
+		a, err := r.Do(t.Context(), theWork, [32]byte{}, func(context.Context) (Result, Ending) { return Result{}, EndingSucceeded })
 		if err != nil || a.Decision != c.next || !passed {
 			t.Errorf("%v: %v, %v; it went on up: %v", c.g, a.Decision, err, passed)
 		}
@@ -156,12 +156,12 @@ func TestRunnerWorkOutlivesItsCaller(t *testing.T) {
 			r, _ := newRunner(t, RunnerConfig{Guarantee: g})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			a, err := r.Do(ctx, theWork, [32]byte{}, func(ctx context.Context) (Result, Outcome) {
+			a, err := r.Do(ctx, theWork, [32]byte{}, func(ctx context.Context) (Result, Ending) {
 				pass(time.Minute)
 				if ctx.Err() != nil {
 					t.Errorf("the work was cut short: %v", ctx.Err())
 				}
-				return Result{}, OutcomeSucceeded
+				return Result{}, EndingSucceeded
 			})
 			if err != nil || a.Record.State != StateDone {
 				t.Errorf("%v, %v", a.Record.State, err)
@@ -177,10 +177,10 @@ func TestRunnerWaitersGetTheResult(t *testing.T) {
 		var all sync.WaitGroup
 		for range 64 {
 			all.Go(func() {
-				a, err := r.Do(t.Context(), theWork, [32]byte{}, func(context.Context) (Result, Outcome) {
+				a, err := r.Do(t.Context(), theWork, [32]byte{}, func(context.Context) (Result, Ending) {
 					runs++
 					pass(5 * time.Second)
-					return Result{Body: []byte("it")}, OutcomeSucceeded
+					return Result{Body: []byte("it")}, EndingSucceeded
 				})
 				if err != nil || string(a.Record.Result.Body) != "it" {
 					t.Errorf("%v %q, %v", a.Decision, a.Record.Result.Body, err)
@@ -205,9 +205,9 @@ func TestRunnerAndTheStore(t *testing.T) {
 		store.fail(&store.begin, nil)
 		pass(time.Minute)
 
-		a, err = r.Do(t.Context(), theWork, [32]byte{}, func(context.Context) (Result, Outcome) {
+		a, err = r.Do(t.Context(), theWork, [32]byte{}, func(context.Context) (Result, Ending) {
 			store.fail(&store.apply, errDown)
-			return Result{Body: []byte("it")}, OutcomeSucceeded
+			return Result{Body: []byte("it")}, EndingSucceeded
 		})
 		if a.Decision != DecisionRun || string(a.Record.Result.Body) != "it" || !errors.Is(err, errDown) {
 			t.Errorf("down at the end: %v %q, %v", a.Decision, a.Record.Result.Body, err)
@@ -229,17 +229,17 @@ func TestRunnerFencesItself(t *testing.T) {
 	}{{GuaranteeHold, DecisionUnknown, nil}, {GuaranteeReexecute, DecisionRun, ErrLeaseLost}} {
 		synctest.Test(t, func(t *testing.T) {
 			r, store := newRunner(t, RunnerConfig{Guarantee: c.g, Lease: 30 * time.Second})
-			a, err := r.Do(t.Context(), theWork, [32]byte{}, func(ctx context.Context) (Result, Outcome) {
+			a, err := r.Do(t.Context(), theWork, [32]byte{}, func(ctx context.Context) (Result, Ending) {
 				store.fail(&store.apply, errDown)
 				<-ctx.Done()
 				store.fail(&store.apply, nil)
-				return Result{}, OutcomeFailed
+				return Result{}, EndingFailed
 			})
 			if a.Decision != DecisionRun || !errors.Is(err, c.err) {
 				t.Errorf("%v: %v, %v", c.g, a.Decision, err)
 			}
 			pass(30 * time.Second)
-			a, err = r.Do(t.Context(), theWork, [32]byte{}, func(context.Context) (Result, Outcome) { return Result{}, OutcomeSucceeded })
+			a, err = r.Do(t.Context(), theWork, [32]byte{}, func(context.Context) (Result, Ending) { return Result{}, EndingSucceeded })
 			if a.Decision != c.next || err != nil {
 				t.Errorf("%v, next: %v, %v", c.g, a.Decision, err)
 			}
@@ -249,19 +249,19 @@ func TestRunnerFencesItself(t *testing.T) {
 
 func TestWhatOutcomesMeanToTheRunner(t *testing.T) {
 	for _, c := range []struct {
-		how  Outcome
+		how  Ending
 		ask  bool // CommitError
-		want Outcome
+		want Ending
 	}{
-		{OutcomeSucceeded, false, OutcomeSucceeded},
-		{OutcomeRejected, false, OutcomeRejected},
-		{OutcomeRejected, true, OutcomeSucceeded},
-		{OutcomeFailed, true, OutcomeFailed},
-		{OutcomeFailed, true, OutcomeFailed},
-		{OutcomeUnknown, true, OutcomeFailed},
+		{EndingSucceeded, false, EndingSucceeded},
+		{EndingRejected, false, EndingRejected},
+		{EndingRejected, true, EndingSucceeded},
+		{EndingFailed, true, EndingFailed},
+		{EndingFailed, true, EndingFailed},
+		{EndingUnknown, true, EndingFailed},
 	} {
 		r, _ := newRunner(t, RunnerConfig{Guarantee: GuaranteeTx})
-		_, err := r.Do(t.Context(), theWork, [32]byte{}, func(ctx context.Context) (Result, Outcome) {
+		_, err := r.Do(t.Context(), theWork, [32]byte{}, func(ctx context.Context) (Result, Ending) {
 			if c.ask {
 				CommitError(ctx)
 			}
@@ -280,7 +280,7 @@ func TestRunnerRecoverInVain(t *testing.T) {
 		asked++
 		return Change{}, nil
 	}})
-	r.Do(t.Context(), theWork, [32]byte{}, func(context.Context) (Result, Outcome) { return Result{}, OutcomeUnknown })
+	r.Do(t.Context(), theWork, [32]byte{}, func(context.Context) (Result, Ending) { return Result{}, EndingUnknown })
 	for range 3 {
 		if a, err := r.Do(t.Context(), theWork, [32]byte{}, nil); a.Decision != DecisionUnknown || err != nil {
 			t.Errorf("%v, %v", a.Decision, err)
@@ -295,7 +295,7 @@ func TestRunnerTxEndsThatAreNoCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, _ := newRunner(t, RunnerConfig{Guarantee: GuaranteeTx, MaxExecution: time.Minute})
 		shelf := r.store.(*txShelf)
-		succeed := func(context.Context) (Result, Outcome) { return Result{}, OutcomeSucceeded }
+		succeed := func(context.Context) (Result, Ending) { return Result{}, EndingSucceeded }
 		for _, commit := range []error{ErrUnknown, errDown} {
 			shelf.commit = commit
 			if a, err := r.Do(t.Context(), theWork, [32]byte{}, succeed); a.Decision != 0 || !errors.Is(err, commit) {
@@ -303,9 +303,9 @@ func TestRunnerTxEndsThatAreNoCommit(t *testing.T) {
 			}
 		}
 		shelf.commit = nil
-		_, err := r.Do(t.Context(), theWork, [32]byte{}, func(ctx context.Context) (Result, Outcome) {
+		_, err := r.Do(t.Context(), theWork, [32]byte{}, func(ctx context.Context) (Result, Ending) {
 			pass(2 * time.Minute)
-			return Result{}, OutcomeSucceeded
+			return Result{}, EndingSucceeded
 		})
 		if !errors.Is(err, errOverran) {
 			t.Errorf("too long: %v", err)

@@ -190,13 +190,13 @@ type sealedTxStore struct {
 
 // Tx implements [TxStore].
 func (s *sealedTxStore) Tx(ctx context.Context, c Claim, run Work) (Answer, error) {
-	a, err := s.tx.Tx(ctx, c, func(ctx context.Context, r Record) (Result, Outcome, error) {
+	a, err := s.tx.Tx(ctx, c, func(ctx context.Context, r Record) (Result, Ending, error) {
 		res, how, err := run(ctx, r)
-		if err != nil || how != OutcomeSucceeded && how != OutcomeRejected {
+		if err != nil || how != EndingSucceeded && how != EndingRejected {
 			return res, how, err
 		}
 		if res, err = s.sealResult(c.ID, res); err != nil {
-			return Result{}, OutcomeFailed, fmt.Errorf("idempotency: seal: %w", err)
+			return Result{}, EndingFailed, fmt.Errorf("idempotency: seal: %w", err)
 		}
 		return res, how, nil
 	})

@@ -99,9 +99,9 @@ type TxStore interface {
 
 	// Tx claims the key inside a transaction and runs the work with a context from
 	// which it gets the transaction. A claim without a Retention is an error. DecisionRun means that it ran. After
-	// OutcomeSucceeded it commits the effects with the result. After OutcomeRejected it
+	// EndingSucceeded it commits the effects with the result. After EndingRejected it
 	// rolls the effects back and keeps the result. After any other outcome, an error or
-	// a panic it rolls everything back, and the next request runs; after OutcomeAbandoned,
+	// a panic it rolls everything back, and the next request runs; after EndingAbandoned,
 	// with which there is an error, the work may still use the transaction, and nothing
 	// else may use its connection. It repeats the work
 	// when the database asks for it. It returns ErrUnknown when the answer to COMMIT was
@@ -110,4 +110,4 @@ type TxStore interface {
 }
 
 // Work is what a TxStore runs in a transaction: its record has token and attempt.
-type Work func(context.Context, Record) (Result, Outcome, error)
+type Work func(context.Context, Record) (Result, Ending, error)

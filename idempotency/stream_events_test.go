@@ -79,7 +79,7 @@ func TestARunWithAnUnknownEndIsAnEventOfTheStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		r.Do(t.Context(), IDOf("jobs", "1"), [32]byte{}, func(context.Context) (Result, Outcome) { return Result{}, OutcomeUnknown })
+		r.Do(t.Context(), IDOf("jobs", "1"), [32]byte{}, func(context.Context) (Result, Ending) { return Result{}, EndingUnknown })
 	}
 	if want := []string{"key_decided idempotency first", "key_decided idempotency outcome_unknown"}; !slices.Equal(s.all, want) {
 		t.Errorf("told %q, want %q", s.all, want)

@@ -48,9 +48,9 @@ func TestWorkThatLeavesIsOneEventOfTheStream(t *testing.T) {
 				}
 				r, _ := newRunner(t, RunnerConfig{Guarantee: g, Stream: s, Observer: &observed{}})
 				apart(func() {
-					r.Do(t.Context(), IDOf("jobs", "1"), [32]byte{}, func(context.Context) (Result, Outcome) {
+					r.Do(t.Context(), IDOf("jobs", "1"), [32]byte{}, func(context.Context) (Result, Ending) {
 						leave()
-						return Result{}, OutcomeSucceeded
+						return Result{}, EndingSucceeded
 					})
 				})
 				h, err := New(tenant, &txShelf{Store: NewMemoryStore(0, 0), records: map[ID]Record{}}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { leave() }),

@@ -83,7 +83,7 @@ func (t *txServe) restore() {
 	maps.Copy(t.w.Header(), t.before)
 }
 
-func (t *txServe) run(ctx context.Context, record Record) (Result, Outcome, error) {
+func (t *txServe) run(ctx context.Context, record Record) (Result, Ending, error) {
 	t.restore()
 	t.broken, t.granted = "", record
 	x := &run{ref: Ref{t.in.claim.ID, record.Token}, attempt: record.Attempt, stream: t.in.stream}
@@ -92,7 +92,7 @@ func (t *txServe) run(ctx context.Context, record Record) (Result, Outcome, erro
 	x.Context = within
 	if x.stream != nil {
 		if !x.stream.open() {
-			return Result{}, OutcomeFailed, errReread // the client repeats what the database wants repeated
+			return Result{}, EndingFailed, errReread // the client repeats what the database wants repeated
 		}
 		defer x.stream.endWith(ctx, t.w)()
 	}
@@ -110,11 +110,11 @@ func (t *txServe) run(ctx context.Context, record Record) (Result, Outcome, erro
 	rec.close(true)
 	if rec.burst {
 		t.broken = problemAnswerTooLarge
-		return Result{}, OutcomeFailed, nil
+		return Result{}, EndingFailed, nil
 	}
 	how := t.outcome(ctx, x)
 	if err := context.Cause(ctx); err != nil {
-		return Result{}, OutcomeFailed, err
+		return Result{}, EndingFailed, err
 	}
 	res := rec.result(t.h.keep)
 	if len(rec.header.get("Set-Cookie")) > 0 {
@@ -124,8 +124,8 @@ func (t *txServe) run(ctx context.Context, record Record) (Result, Outcome, erro
 }
 
 // outcome says how the run ended, its body included.
-func (t *txServe) outcome(ctx context.Context, x *run) Outcome {
-	how := outcomeOf(t.rec.status)
+func (t *txServe) outcome(ctx context.Context, x *run) Ending {
+	how := endingOf(t.rec.status)
 	if t.h.declines(t.rec.status) {
 		x.decline()
 	}
@@ -136,11 +136,11 @@ func (t *txServe) outcome(ctx context.Context, x *run) Outcome {
 	if x.stream == nil {
 		return how
 	}
-	fault := t.h.finish(ctx, x.ref.ID, x.stream, x.endsTx(how) == OutcomeSucceeded)
+	fault := t.h.finish(ctx, x.ref.ID, x.stream, x.endsTx(how) == EndingSucceeded)
 	if fault == nil {
 		return how
 	}
-	if how == OutcomeSucceeded {
+	if how == EndingSucceeded {
 		t.fault = fault
 	}
 	return how.unverified()

@@ -179,7 +179,7 @@ func abandons(b *txBench) {
 	var working sync.WaitGroup
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	_, err := b.effects.Store.Tx(ctx, claim, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
+	_, err := b.effects.Store.Tx(ctx, claim, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Ending, error) {
 		err := b.effects.Add(ctx)
 		working.Go(func() {
 			for range 20 { // some of it beside the store's own last words
@@ -188,7 +188,7 @@ func abandons(b *txBench) {
 			<-ended
 			_ = b.effects.Add(ctx)
 		})
-		return idempotency.Result{}, idempotency.OutcomeAbandoned, err
+		return idempotency.Result{}, idempotency.EndingAbandoned, err
 	})
 	if err != nil {
 		b.Errorf("the run that was left: %v", err)
@@ -198,8 +198,8 @@ func abandons(b *txBench) {
 	if n := b.count(); n != 0 {
 		b.Errorf("%d effects of work that was left", n)
 	}
-	a, err := b.effects.Store.Tx(ctx, claim, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
-		return idempotency.Result{}, idempotency.OutcomeSucceeded, b.effects.Add(ctx)
+	a, err := b.effects.Store.Tx(ctx, claim, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Ending, error) {
+		return idempotency.Result{}, idempotency.EndingSucceeded, b.effects.Add(ctx)
 	})
 	if err != nil || a.Decision != idempotency.DecisionRun {
 		b.Errorf("the next run: %v, %v", a.Decision, err)
@@ -272,9 +272,9 @@ func duplicates(b *txBench) {
 // forgotten claims a key whose record would expire as it is written, so that the work would run at each call.
 func forgotten(b *txBench) {
 	claim := idempotency.Claim{ID: idempotency.IDOf(fmt.Sprint("forgotten", time.Now().UnixNano()), "1"), Guarantee: idempotency.GuaranteeTx}
-	a, err := b.effects.Store.Tx(context.Background(), claim, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
+	a, err := b.effects.Store.Tx(context.Background(), claim, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Ending, error) {
 		b.runs.Add(1)
-		return idempotency.Result{}, idempotency.OutcomeSucceeded, b.effects.Add(ctx)
+		return idempotency.Result{}, idempotency.EndingSucceeded, b.effects.Add(ctx)
 	})
 	if err == nil {
 		b.Errorf("%v, and no error", a.Decision)

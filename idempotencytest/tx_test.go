@@ -62,10 +62,10 @@ func (l *ledger) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Wo
 	}
 	var effects int
 	res, how, err := run(context.WithValue(ctx, inTx{}, &effects), a.Record)
-	if err != nil || how != idempotency.OutcomeSucceeded && how != idempotency.OutcomeRejected && l.flaw != keepsAll {
+	if err != nil || how != idempotency.EndingSucceeded && how != idempotency.EndingRejected && l.flaw != keepsAll {
 		return a, err
 	}
-	if how == idempotency.OutcomeRejected && l.flaw != keepsEffect {
+	if how == idempotency.EndingRejected && l.flaw != keepsEffect {
 		effects = 0
 	}
 	done := idempotency.Change{State: idempotency.StateDone, Result: res}

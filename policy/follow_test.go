@@ -73,7 +73,7 @@ func TestNoDefaultContradictsTheOneFieldThatIsWritten(t *testing.T) {
 			for _, x := range sensible(field) {
 				field.Set(x)
 				tried++
-				findings, _ := errors.AsType[Findings](p.Validate())
+				findings, _ := errors.AsType[Mistakes](p.Validate())
 				for _, f := range findings {
 					margin := f.Path == "timeout.margin" && p.Timeout.Margin != 0 && p.Timeout.Margin >= 15*time.Second
 					if f.With != "" && !f.Unused && !clash[path] && !margin {

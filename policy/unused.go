@@ -134,7 +134,7 @@ func unused[T number](c *check, p Policy, path, with, why, instead string, at fu
 }
 
 func (c *check) addUnused(path, with, value, why, instead string) {
-	c.found = append(c.found, Finding{
+	c.found = append(c.found, Mistake{
 		Path: path, With: with, Value: value, Problem: "has no effect " + why,
 		Proposal: "write " + instead + ", or leave it out", Unused: true,
 	})

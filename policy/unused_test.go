@@ -71,7 +71,7 @@ func TestValidateFindsWhatHasNoEffect(t *testing.T) {
 			"partitions.idle: 1s has no effect where all calls share one: write partitions.max as well, or leave it out"},
 	}
 	for _, c := range cases {
-		var found Findings
+		var found Mistakes
 		if err := c.policy.Validate(); !errors.As(err, &found) || len(found) != 1 || found.Error() != c.want || !found[0].Unused {
 			t.Errorf("got  %v\nwant %s", err, c.want)
 		}

@@ -41,8 +41,8 @@ const (
 // MaxSends is how many attempts and hedges one call may make at most.
 const MaxSends = 64
 
-// Finding is one thing that is wrong with a policy.
-type Finding struct {
+// Mistake is one thing that is wrong with a policy.
+type Mistake struct {
 	Path     string // the field, as files spell it: "retry.attempts"
 	With     string // the other field of a pair that can't stand together, else ""
 	Value    string // what the field says, as files spell it
@@ -52,16 +52,16 @@ type Finding struct {
 }
 
 // Error returns the finding in one line.
-func (f Finding) Error() string {
+func (f Mistake) Error() string {
 	return fmt.Sprintf("%s: %s %s: %s", f.Path, f.Value, f.Problem, f.Proposal)
 }
 
-// Findings are all the things that are wrong with a policy. As an error they
+// Mistakes are all the things that are wrong with a policy. As an error they
 // have one line each.
-type Findings []Finding
+type Mistakes []Mistake
 
 // Error returns one line per finding.
-func (fs Findings) Error() string {
+func (fs Mistakes) Error() string {
 	lines := make([]string, len(fs))
 	for i, f := range fs {
 		lines[i] = f.Error()
@@ -71,7 +71,7 @@ func (fs Findings) Error() string {
 
 // Validate reports everything about p that is impossible: values out of bounds,
 // [Off] where nothing can be switched off, fields that contradict each other, and
-// fields that have no effect. The error is of type [Findings]; nil means that the policy can be used.
+// fields that have no effect. The error is of type [Mistakes]; nil means that the policy can be used.
 // It does not report what is merely unwise: see package lint.
 //
 // p needs not be resolved. Fields are judged together by what they resolve to,
@@ -104,10 +104,10 @@ func (p Policy) Validate() error {
 }
 
 // check gathers findings.
-type check struct{ found Findings }
+type check struct{ found Mistakes }
 
 func (c *check) add(path, with, value, problem, proposal string) {
-	c.found = append(c.found, Finding{Path: path, With: with, Value: value, Problem: problem, Proposal: proposal})
+	c.found = append(c.found, Mistake{Path: path, With: with, Value: value, Problem: problem, Proposal: proposal})
 }
 
 // What to write instead of Off. Empty says that Off is fine.

@@ -154,7 +154,7 @@ func TestValidateFindsWhatIsImpossible(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			err := c.policy.Validate()
-			var found Findings
+			var found Mistakes
 			if !errors.As(err, &found) || len(found) != 1 || found.Error() != c.want {
 				t.Errorf("got  %v\nwant %s", err, c.want)
 			}

@@ -36,11 +36,11 @@ func Republish(pub wm.Publisher, topic string) Later {
 // of it does.
 func (d *delivery) again(v *inbox.Disposition) error {
 	g, ctx := d.g, d.msg.Context()
-	if v.Reason == inbox.ReasonStopped {
-		return fmt.Errorf("%w: %s: %w", ErrAgain, v.Reason, v.Err)
+	if v.Cause == inbox.CauseStopped {
+		return fmt.Errorf("%w: %s: %w", ErrAgain, v.Cause, v.Err)
 	}
 	due := time.Now().Add(v.After)
-	if g.Later != nil && d.m.Order == "" && v.Reason != inbox.ReasonRefused {
+	if g.Later != nil && d.m.Order == "" && v.Cause != inbox.CauseRefused {
 		if err := g.Later(ctx, d.later(v, due), v.After); err == nil {
 			return nil
 		}
@@ -50,9 +50,9 @@ func (d *delivery) again(v *inbox.Disposition) error {
 	}
 	_ = hold(ctx, min(time.Until(due)-g.NackDelay, g.MaxHold))
 	if v.Err == nil {
-		return fmt.Errorf("%w: %s", ErrAgain, v.Reason)
+		return fmt.Errorf("%w: %s", ErrAgain, v.Cause)
 	}
-	return fmt.Errorf("%w: %s: %w", ErrAgain, v.Reason, v.Err)
+	return fmt.Errorf("%w: %s: %w", ErrAgain, v.Cause, v.Err)
 }
 
 // later is the copy that arrives later.

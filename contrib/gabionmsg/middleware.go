@@ -174,7 +174,7 @@ func (d *delivery) settle(v inbox.Disposition) error {
 	if err == nil {
 		return nil
 	}
-	v.Reason, v.After, v.Err = inbox.ReasonNotPutAway, defaultHold, errors.Join(err, v.Err)
+	v.Cause, v.After, v.Err = inbox.CauseNotPutAway, defaultHold, errors.Join(err, v.Err)
 	return d.again(&v)
 }
 

@@ -449,7 +449,7 @@ func TestADeadLetterIsPublishedWithItsReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &outlet{err: errBank}
 		k := newDesk(t, patient(), gabionmsg.Options{Poison: out, PoisonTopic: "orders.dead"})
-		k.handler = func(*wm.Message) ([]*wm.Message, error) { return nil, inbox.Permanent(errBank) }
+		k.handler = func(*wm.Message) ([]*wm.Message, error) { return nil, inbox.Reject(errBank) }
 		if took, err := k.deliver(order("1")); !errors.Is(err, gabionmsg.ErrAgain) || took < time.Second {
 			t.Fatalf("it could not be published, and its end was %v after %v", err, took)
 		}
@@ -553,7 +553,7 @@ func TestALetterThatIsNotTakenComesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newDesk(t, patient(), gabionmsg.Options{})
 		k.letters.err = errors.New("the disk is full")
-		k.handler = func(*wm.Message) ([]*wm.Message, error) { return nil, inbox.Permanent(errBank) }
+		k.handler = func(*wm.Message) ([]*wm.Message, error) { return nil, inbox.Reject(errBank) }
 		if took, err := k.deliver(order("1")); !errors.Is(err, gabionmsg.ErrAgain) || took == 0 {
 			t.Errorf("%v after %v", err, took)
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 // ReasonMetadata is the metadata of a dead letter that says why it is one, as an
-// [inbox.Reason]. Beside it there are its key and the number of its runs (Idempotency-Key
+// [inbox.Cause]. Beside it there are its key and the number of its runs (Idempotency-Key
 // and Gabion-Attempt), and what Watermill's PoisonQueue writes: the error, the
 // topic, the handler and the subscriber.
 const ReasonMetadata = "Gabion-Reason"
@@ -28,11 +28,11 @@ const longestError = 1024
 // poison is the message as a dead letter.
 func (d *delivery) poison(v *inbox.Disposition) *wm.Message {
 	c, ctx := d.copyOf(), d.msg.Context()
-	text := string(v.Reason)
+	text := string(v.Cause)
 	if v.Err != nil {
 		text = v.Err.Error()
 	}
-	set(c.Metadata, ReasonMetadata, string(v.Reason))
+	set(c.Metadata, ReasonMetadata, string(v.Cause))
 	if v.Attempt > 0 {
 		set(c.Metadata, message.Attempt, strconv.Itoa(v.Attempt))
 	}
@@ -48,7 +48,7 @@ func (d *delivery) poison(v *inbox.Disposition) *wm.Message {
 func (d *delivery) publish(ctx context.Context, produced []*wm.Message) error {
 	g := d.g
 	if g.Publisher == nil {
-		return inbox.Permanent(ErrNoPublisher)
+		return inbox.Reject(ErrNoPublisher)
 	}
 	topic := g.PublishTopic
 	if topic == "" {

@@ -111,8 +111,8 @@ func decide(t *testing.T, m *gabionprom.Metrics) {
 		t.Fatal(err)
 	}
 	for _, print := range []byte{1, 1, 2} {
-		r.Do(t.Context(), idempotency.IDOf("s", "k"), [32]byte{print}, func(context.Context) (idempotency.Result, idempotency.Outcome) {
-			return idempotency.Result{}, idempotency.OutcomeSucceeded
+		r.Do(t.Context(), idempotency.IDOf("s", "k"), [32]byte{print}, func(context.Context) (idempotency.Result, idempotency.Ending) {
+			return idempotency.Result{}, idempotency.EndingSucceeded
 		})
 	}
 	in, err := inbox.New("billing", idempotency.NewMemoryStore(0, 0), inbox.Options{
@@ -122,7 +122,7 @@ func decide(t *testing.T, m *gabionprom.Metrics) {
 		t.Fatal(err)
 	}
 	in.Handle(t.Context(), inbox.Message{ID: "1"}, works)
-	in.Handle(t.Context(), inbox.Message{ID: "2"}, func(context.Context) error { return inbox.Permanent(errDown) })
+	in.Handle(t.Context(), inbox.Message{ID: "2"}, func(context.Context) error { return inbox.Reject(errDown) })
 }
 
 // TestEverySeriesIsInTheCatalog compares both ways: what is exposed has its line in

@@ -97,7 +97,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 	for _, code := range []string{"replay", "mismatch", "outcome_unknown", "store_unavailable", "in_flight"} {
 		observe(gabion.Event{Kind: policy.KindKeyDecided, Code: code})
 	}
-	for _, r := range []inbox.Reason{inbox.ReasonPermanent, inbox.ReasonAttemptsExhausted, inbox.ReasonMismatch, inbox.ReasonUnknown, inbox.ReasonTooLarge} {
+	for _, r := range []inbox.Cause{inbox.CausePermanent, inbox.CauseAttemptsExhausted, inbox.CauseMismatch, inbox.CauseUnknown, inbox.CauseTooLarge} {
 		observe(gabion.Event{Kind: policy.KindMessageDisposed, Code: "dead_letter/" + string(r)})
 	}
 	d.Observe(gabion.ObserverFunc(func(context.Context, gabion.Event) { panic("another observer") }))

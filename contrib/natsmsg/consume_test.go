@@ -218,7 +218,7 @@ func TestDeadLettersArePublishedWhereNobodyKeepsThem(t *testing.T) {
 	r := newRig(t)
 	r.bare, r.options.DeadSubject = true, "letters"
 	r.publish("orders.new", "poison", message.Key, "order-1", "Nats-Expected-Stream", stream, "Tag", "x")
-	r.consume(func(context.Context) error { return inbox.Permanent(errors.New("no such\naccount")) })
+	r.consume(func(context.Context) error { return inbox.Reject(errors.New("no such\naccount")) })
 	r.settled()
 	s, err := r.js.Stream(t.Context(), stream)
 	if err != nil {
@@ -321,7 +321,7 @@ func TestRedriveTakesLettersUpAgain(t *testing.T) {
 	var j journal
 	work := func(ctx context.Context) error {
 		if !mended.Load() {
-			return inbox.Permanent(errors.New("no such account"))
+			return inbox.Reject(errors.New("no such account"))
 		}
 		j.add(consumer.MessageFrom(ctx).ID)
 		return nil

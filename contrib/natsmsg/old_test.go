@@ -37,7 +37,7 @@ func TestADeadLetterIsOverForTheInstalledServer(t *testing.T) {
 			var runs atomic.Int32
 			r.consume(func(context.Context) error {
 				runs.Add(1)
-				return inbox.Permanent(errors.New("no such account"))
+				return inbox.Reject(errors.New("no such account"))
 			})
 			r.eventually("the broker has nothing left", func() bool {
 				i := r.info()
@@ -56,7 +56,7 @@ func TestWhatIsToldOfADeadLetter(t *testing.T) {
 		"2.9.10": "+TERM", "2.10.3": "+TERM", "2.10.4": "+TERM permanent", "2.10.4-RC.1": "+TERM permanent", "2.11.0": "+TERM permanent",
 		"3.0.0": "+TERM permanent", "": "+TERM", "x": "+TERM", "2": "+TERM", "2.10": "+TERM",
 	} {
-		if got := string(termination(version, inbox.ReasonPermanent)); got != want {
+		if got := string(termination(version, inbox.CausePermanent)); got != want {
 			t.Errorf("nats-server %q: %q, want %q", version, got, want)
 		}
 	}
@@ -74,7 +74,7 @@ func TestATerminationThatNobodyConfirmedIsToldWithoutItsReason(t *testing.T) {
 	s.keepsFor(time.Minute)
 	s.pull.close()
 	it := &item{seq: 7, raw: &nats.Msg{Reply: "answers"}}
-	s.answer(it, termination("2.11.0", inbox.ReasonPermanent))
+	s.answer(it, termination("2.11.0", inbox.CausePermanent))
 	it.asked = it.asked.Add(-flushTime - 1)
 	s.look(t.Context())
 	for _, want := range []string{"+TERM permanent", "+TERM"} {
@@ -107,7 +107,7 @@ func TestADeliveryWhoseLetterWaitsDoesNotRun(t *testing.T) {
 	}
 	m := <-batch.Messages()
 	got := r.c.Handle(t.Context(), consumer.Message{Message: inbox.Message{ID: "order-1", Payload: m.Data()}, Source: stream}, func(context.Context) error {
-		return inbox.Permanent(errors.New("no such account"))
+		return inbox.Reject(errors.New("no such account"))
 	})
 	if got.Verb != inbox.DeadLetter {
 		t.Fatalf("%v", got)

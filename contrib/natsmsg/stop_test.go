@@ -221,7 +221,7 @@ func TestADeadLetterThatCantBePublishedLeavesItsMessageAtTheBroker(t *testing.T)
 				t.Error(err)
 			}
 		}
-		return inbox.Permanent(errors.New("no such account"))
+		return inbox.Reject(errors.New("no such account"))
 	})
 	r.eventually("it ran", func() bool { return runs.Load() == 1 })
 	_ = r.stop()
@@ -235,7 +235,7 @@ func TestWithoutGraceDeadLettersArePublished(t *testing.T) {
 	r := newRig(t)
 	r.bare, r.options.DeadSubject, r.options.Grace = true, "letters", -time.Hour
 	r.publishMany(1)
-	r.consume(func(context.Context) error { return inbox.Permanent(errors.New("no such account")) })
+	r.consume(func(context.Context) error { return inbox.Reject(errors.New("no such account")) })
 	r.settled()
 	s, err := r.js.Stream(t.Context(), stream)
 	if err != nil {
@@ -260,7 +260,7 @@ func TestADeadLetterWithAnUnusualHeaderIsPublished(t *testing.T) {
 	seen := make(chan string, 100)
 	r.consume(func(ctx context.Context) error {
 		seen <- consumer.MessageFrom(ctx).Headers.Get("Customer Name")
-		return inbox.Permanent(errors.New("no such account"))
+		return inbox.Reject(errors.New("no such account"))
 	})
 	if got := <-seen; got != "x" {
 		t.Errorf("the work saw %q", got)

@@ -50,7 +50,7 @@ func checkServer(version string) error {
 }
 
 // termination is what ends a message that is a dead letter, for a server of that version.
-func termination(version string, why inbox.Reason) []byte {
+func termination(version string, why inbox.Cause) []byte {
 	if v, ok := parseVersion(version); !ok || older(v, reasons) {
 		return term
 	}

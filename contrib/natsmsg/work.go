@@ -61,7 +61,7 @@ func (s *subscription) handle(it *item, now time.Time) (took time.Duration) {
 	case d.Verb == inbox.Ack:
 		s.answer(it, ack)
 	case d.Verb == inbox.DeadLetter:
-		s.answer(it, termination(s.nc.ConnectedServerVersion(), d.Reason))
+		s.answer(it, termination(s.nc.ConnectedServerVersion(), d.Cause))
 	case !s.again(it, &d):
 		s.later(it, d.After)
 	}
@@ -87,7 +87,7 @@ const unburied = 5 * time.Second
 // order must not overtake it, or since the breaker refused it between being asked and the
 // work.
 func (s *subscription) again(it *item, d *inbox.Disposition) bool {
-	refused := d.Reason == inbox.ReasonRefused && d.Attempt == 0
+	refused := d.Cause == inbox.CauseRefused && d.Attempt == 0
 	if it.line == nil {
 		if room, _ := s.c.Room(0); !refused || room > 0 {
 			return false
@@ -157,7 +157,7 @@ func (s *subscription) bury(it *item, d *inbox.Disposition) error {
 		h.Set(message.Key, m.ID)
 	}
 	for name, value := range map[string]string{
-		DeadReason: string(d.Reason), DeadAttempts: strconv.Itoa(d.Attempt), DeadGroup: s.c.Group(), DeadSource: m.Source, DeadPosition: m.Position,
+		DeadReason: string(d.Cause), DeadAttempts: strconv.Itoa(d.Attempt), DeadGroup: s.c.Group(), DeadSource: m.Source, DeadPosition: m.Position,
 	} {
 		h.Set(name, value)
 	}

@@ -203,7 +203,7 @@ type watchedTx struct {
 }
 
 func (w watchedTx) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Work) (idempotency.Answer, error) {
-	a, err := w.inner.Tx(ctx, c, func(ctx context.Context, r idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
+	a, err := w.inner.Tx(ctx, c, func(ctx context.Context, r idempotency.Record) (idempotency.Result, idempotency.Ending, error) {
 		w.s.began(c.ID, r)
 		w.s.scaffold.reach(ctx, beforeBeginAck)
 		res, how, err := run(ctx, r)

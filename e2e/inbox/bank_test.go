@@ -94,10 +94,10 @@ func (k *bank) wantBalance(t *testing.T, sum, bookings int) {
 	}
 }
 
-func want(t *testing.T, d inbox.Disposition, v inbox.Verb, why inbox.Reason) {
+func want(t *testing.T, d inbox.Disposition, v inbox.Verb, why inbox.Cause) {
 	t.Helper()
-	if d.Verb != v || d.Reason != why {
-		t.Errorf("%v because %s (%v), want %v because %s", d.Verb, d.Reason, d.Err, v, why)
+	if d.Verb != v || d.Cause != why {
+		t.Errorf("%v because %s (%v), want %v because %s", d.Verb, d.Cause, d.Err, v, why)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestRedeliveryAfterAnErrorRunsAgain(t *testing.T) { // 71
 	b.wantLetter("99", "attempts_exhausted")
 }
 
-func (b *broker) wantLetter(payload string, why inbox.Reason) {
+func (b *broker) wantLetter(payload string, why inbox.Cause) {
 	b.Helper()
 	s, err := b.js.Stream(b.Context(), stream)
 	if err != nil {

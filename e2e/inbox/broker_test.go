@@ -144,10 +144,10 @@ func settle(ctx context.Context, js jetstream.JetStream, m jetstream.Msg, d inbo
 		return m.DoubleAck(ctx)
 	case inbox.DeadLetter:
 		id := "dead/" + m.Headers().Get(jetstream.MsgIDHeader)
-		if err := publish(ctx, js, letters, id, m.Data(), "Reason", string(d.Reason)); err != nil {
+		if err := publish(ctx, js, letters, id, m.Data(), "Reason", string(d.Cause)); err != nil {
 			return m.NakWithDelay(time.Second)
 		}
-		return m.TermWithReason(string(d.Reason))
+		return m.TermWithReason(string(d.Cause))
 	}
 	return m.NakWithDelay(max(d.After, time.Millisecond))
 }
@@ -224,7 +224,7 @@ func (b *broker) copies(s slowness, keep bool) (most, all int) {
 func amount(m jetstream.Msg) (int, error) {
 	n, err := strconv.Atoi(string(m.Data()))
 	if err != nil {
-		return 0, inbox.Permanent(fmt.Errorf("amount: %w", err))
+		return 0, inbox.Reject(fmt.Errorf("amount: %w", err))
 	}
 	return n, nil
 }

@@ -162,7 +162,7 @@ func consume(ctx context.Context, handle func(*bank, jetstream.Msg) inbox.Dispos
 		if err := settle(ctx, js, m, d); err != nil {
 			return err
 		}
-		fmt.Println(d.Reason)
+		fmt.Println(d.Cause)
 	}
 }
 

@@ -84,14 +84,14 @@ type cut struct {
 
 func (c *cut) run(key string) ran {
 	var opts []gabionsql.TxOption
-	r := &gabionsql.Record{ID: idempotency.IDOf("", key), Retention: time.Hour}
+	r := &gabionsql.Once{ID: idempotency.IDOf("", key), Retention: time.Hour}
 	if c.recorded {
 		store, err := sqlstore.New(c.db, sqlstore.Postgres, "records")
 		if err != nil {
 			c.Fatal(err)
 		}
 		r.Store = store
-		opts = append(opts, gabionsql.WithRecord(r))
+		opts = append(opts, gabionsql.WithOnce(r))
 	}
 	if err := c.db.PingContext(c.Context()); err != nil {
 		c.Fatal(err)
@@ -114,9 +114,9 @@ func (c *cut) run(key string) ran {
 	if !c.recorded {
 		return got
 	}
-	again := &gabionsql.Record{Store: r.Store, ID: r.ID, Retention: time.Hour}
+	again := &gabionsql.Once{Store: r.Store, ID: r.ID, Retention: time.Hour}
 	if err := gabionsql.RunTx(c.Context(), c.d, c.db, func(context.Context, *sql.Tx) error { c.Error("it ran again"); return nil },
-		gabionsql.WithRecord(again)); err != nil || !again.Replayed || again.Result.Status != 201 {
+		gabionsql.WithOnce(again)); err != nil || !again.Replayed || again.Result.Status != 201 {
 		c.Errorf("again: %v, %+v", err, again)
 	}
 	return got
@@ -152,7 +152,7 @@ func TestServerRestartsInTransactions(t *testing.T) {
 				x := told{key: fmt.Sprintf("%d-%d", client, n), recorded: client%2 == 0}
 				var opts []gabionsql.TxOption
 				if x.recorded {
-					opts = append(opts, gabionsql.WithRecord(&gabionsql.Record{Store: store, ID: idempotency.IDOf("", x.key), Retention: time.Hour}))
+					opts = append(opts, gabionsql.WithOnce(&gabionsql.Once{Store: store, ID: idempotency.IDOf("", x.key), Retention: time.Hour}))
 				}
 				err := gabionsql.RunTx(t.Context(), d, db, insert(x.key), opts...)
 				for try := 0; x.recorded && err != nil && try < 50; try++ {

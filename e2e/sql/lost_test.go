@@ -124,11 +124,11 @@ func TestALostCommitIsFoundOutWithoutAnotherSlot(t *testing.T) {
 	for next, runs := range map[int32]int{lostAfter: 1, lostBefore: 1} {
 		l.next.Store(next)
 		ran, start := 0, time.Now()
-		r := &gabionsql.Record{Store: store, ID: idempotency.IDOf("", string('a'+next)), Retention: time.Hour}
+		r := &gabionsql.Once{Store: store, ID: idempotency.IDOf("", string('a'+next)), Retention: time.Hour}
 		err := gabionsql.RunTx(t.Context(), d, db, func(ctx context.Context, tx *sql.Tx) error {
 			ran++
 			return insert("k")(ctx, tx)
-		}, gabionsql.WithRecord(r))
+		}, gabionsql.WithOnce(r))
 		want := done
 		if next == lostBefore {
 			want = nothing // known, and the policy allows no other attempt
@@ -171,8 +171,8 @@ func TestTheDoubtOfALostCommitOutlivesLaterAttempts(t *testing.T) {
 				if c.back {
 					time.AfterFunc(2500*time.Millisecond, func() { l.away.Store(false) })
 				}
-				r := &gabionsql.Record{Store: store, ID: idempotency.IDOf("", "k"), Retention: time.Hour}
-				err := gabionsql.RunTx(ctx, d, db, insert("k"), gabionsql.WithRecord(r))
+				r := &gabionsql.Once{Store: store, ID: idempotency.IDOf("", "k"), Retention: time.Hour}
+				err := gabionsql.RunTx(ctx, d, db, insert("k"), gabionsql.WithOnce(r))
 				if is := errors.Is(err, gabionsql.ErrCommitUnknown) && errors.Is(err, policy.OutcomeUnknown); is != (c.want == unknown) || said(err) != c.want {
 					t.Errorf("ErrCommitUnknown and OutcomeUnknown are %v: %v", is, err)
 				}
@@ -190,9 +190,9 @@ func TestTheDoubtOfALostCommitOutlivesLaterAttempts(t *testing.T) {
 func TestAnExpiredRecordProvesNothing(t *testing.T) {
 	gabiontest.NoLeaks(t)
 	l, d, db, store := lossyStore(t, policy.Policy{})
-	transfer := func() (*gabionsql.Record, error) {
-		r := &gabionsql.Record{Store: store, ID: idempotency.IDOf("", "k"), Retention: time.Nanosecond}
-		return r, gabionsql.RunTx(t.Context(), d, db, insert("k"), gabionsql.WithRecord(r))
+	transfer := func() (*gabionsql.Once, error) {
+		r := &gabionsql.Once{Store: store, ID: idempotency.IDOf("", "k"), Retention: time.Nanosecond}
+		return r, gabionsql.RunTx(t.Context(), d, db, insert("k"), gabionsql.WithOnce(r))
 	}
 	if _, err := transfer(); err != nil {
 		t.Fatal(err)

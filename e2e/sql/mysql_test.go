@@ -208,10 +208,10 @@ func TestCommitIsCut(t *testing.T) {
 				p := testproxy.New(t, b.server.Addr)
 				db, store := b.open(p.Addr)
 				runs := 0
-				record := &gabionsql.Record{Store: store, ID: idempotency.IDOf("bank", c.name), Retention: time.Hour, Result: idempotency.Result{Body: []byte("ok")}}
+				record := &gabionsql.Once{Store: store, ID: idempotency.IDOf("bank", c.name), Retention: time.Hour, Result: idempotency.Result{Body: []byte("ok")}}
 				var opts []gabionsql.TxOption
 				if recorded {
-					opts = append(opts, gabionsql.WithRecord(record))
+					opts = append(opts, gabionsql.WithOnce(record))
 				}
 				err := gabionsql.RunTx(t.Context(), b.d, db, func(ctx context.Context, tx *sql.Tx) error {
 					if runs++; runs == 1 {
@@ -259,10 +259,10 @@ func TestServerGone(t *testing.T) {
 			for i := range transfers {
 				id := fmt.Sprint(n, "-", i)
 				for limit := time.Now().Add(2 * time.Minute); time.Now().Before(limit); {
-					record := &gabionsql.Record{Store: b.store, ID: idempotency.IDOf("bank", id), Retention: time.Hour}
+					record := &gabionsql.Once{Store: b.store, ID: idempotency.IDOf("bank", id), Retention: time.Hour}
 					err := gabionsql.RunTx(t.Context(), b.d, b.db, func(ctx context.Context, tx *sql.Tx) error {
 						return transfer(ctx, tx, id, n%accounts, (n+1)%accounts)
-					}, gabionsql.WithRecord(record))
+					}, gabionsql.WithOnce(record))
 					if err == nil {
 						break
 					}
@@ -299,7 +299,7 @@ func TestHiddenDeadlockIsFoundOutByARecord(t *testing.T) {
 		b.exec("DELETE FROM transfers")
 		var opts []gabionsql.TxOption
 		if recorded {
-			opts = append(opts, gabionsql.WithRecord(&gabionsql.Record{Store: b.store, ID: idempotency.IDOf("bank", "hidden"), Retention: time.Hour}))
+			opts = append(opts, gabionsql.WithOnce(&gabionsql.Once{Store: b.store, ID: idempotency.IDOf("bank", "hidden"), Retention: time.Hour}))
 		}
 		err := gabionsql.RunTx(t.Context(), b.d, b.db, func(ctx context.Context, tx *sql.Tx) error {
 			if _, err := tx.ExecContext(ctx, "INSERT INTO transfers VALUES ('before')"); err != nil {

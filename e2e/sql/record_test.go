@@ -51,8 +51,8 @@ func TestRecordOnEachDatabase(t *testing.T) {
 
 func recordedOnce(t *testing.T, db *sql.DB, store *sqlstore.Store) {
 	d := patient()
-	record := func(key string) *gabionsql.Record {
-		return &gabionsql.Record{Store: store, ID: idempotency.IDOf("", key), Retention: time.Hour}
+	record := func(key string) *gabionsql.Once {
+		return &gabionsql.Once{Store: store, ID: idempotency.IDOf("", key), Retention: time.Hour}
 	}
 	var first atomic.Int64
 	clients(8, func(client int) {
@@ -60,7 +60,7 @@ func recordedOnce(t *testing.T, db *sql.DB, store *sqlstore.Store) {
 		if err := gabionsql.RunTx(t.Context(), d, db, func(ctx context.Context, tx *sql.Tx) error {
 			r.Result = idempotency.Result{Body: []byte("made")}
 			return insert("k")(ctx, tx)
-		}, gabionsql.WithRecord(r)); err != nil || string(r.Result.Body) != "made" {
+		}, gabionsql.WithOnce(r)); err != nil || string(r.Result.Body) != "made" {
 			t.Errorf("%q: %v", r.Result.Body, err)
 		}
 		if !r.Replayed {
@@ -73,16 +73,16 @@ func recordedOnce(t *testing.T, db *sql.DB, store *sqlstore.Store) {
 	other := record("k")
 	other.Fingerprint[0] = 1
 	unasked := func(context.Context, *sql.Tx) error { t.Error("it ran"); return nil }
-	if err := gabionsql.RunTx(t.Context(), d, db, unasked, gabionsql.WithRecord(other)); !errors.Is(err, gabionsql.ErrMismatch) || said(err) != nothing {
+	if err := gabionsql.RunTx(t.Context(), d, db, unasked, gabionsql.WithOnce(other)); !errors.Is(err, gabionsql.ErrMismatch) || said(err) != nothing {
 		t.Errorf("another request with the key: %v", err)
 	}
 	poor := errors.New("not enough money")
 	if err := gabionsql.RunTx(t.Context(), d, db, func(ctx context.Context, tx *sql.Tx) error {
 		return errors.Join(insert("poor")(ctx, tx), poor)
-	}, gabionsql.WithRecord(record("poor"))); !errors.Is(err, poor) || said(err) != nothing {
+	}, gabionsql.WithOnce(record("poor"))); !errors.Is(err, poor) || said(err) != nothing {
 		t.Errorf("an error of the work's: %v", err)
 	}
-	if err := gabionsql.RunTx(t.Context(), d, db, insert("poor"), gabionsql.WithRecord(record("poor"))); err != nil {
+	if err := gabionsql.RunTx(t.Context(), d, db, insert("poor"), gabionsql.WithOnce(record("poor"))); err != nil {
 		t.Errorf("after an error of the work's: %v", err)
 	}
 	if n := count(t, db, "SELECT count(*) FROM effects WHERE k = 'poor'"); n != 1 {
@@ -103,7 +103,7 @@ func TestKeyInProgress(t *testing.T) {
 	}
 	d := gabion.New("db", policy.Policy{Retry: policy.Retry{Attempts: 2, Contention: policy.ContentionRetry{Attempts: 2}}})
 	record := func() gabionsql.TxOption {
-		return gabionsql.WithRecord(&gabionsql.Record{Store: store, ID: idempotency.IDOf("", "k"), Retention: time.Hour})
+		return gabionsql.WithOnce(&gabionsql.Once{Store: store, ID: idempotency.IDOf("", "k"), Retention: time.Hour})
 	}
 	err = gabionsql.RunTx(t.Context(), d, db, func(context.Context, *sql.Tx) error {
 		err := gabionsql.RunTx(t.Context(), d, db, func(context.Context, *sql.Tx) error { t.Error("it ran"); return nil }, record())
@@ -139,7 +139,7 @@ func TestRecordFindsOutWorkThatCommits(t *testing.T) {
 			}
 		}
 		return err
-	}, gabionsql.WithRecord(&gabionsql.Record{Store: store, ID: idempotency.IDOf("", "k"), Retention: time.Hour}))
+	}, gabionsql.WithOnce(&gabionsql.Once{Store: store, ID: idempotency.IDOf("", "k"), Retention: time.Hour}))
 	if n := count(t, db, "SELECT count(*) FROM effects"); runs != 1 || n != 1 || !errors.Is(err, gabionsql.ErrEnded) || said(err) != unknown {
 		t.Errorf("%d runs, %d effects: %v", runs, n, err)
 	}

@@ -168,9 +168,9 @@ func (s *Store) CompleteTx(ctx context.Context, tx *sql.Tx, e Entry, res idempot
 // run up to three times, when the database reports a serialization failure or a
 // deadlock, and only its last run counts.
 func (s *Store) Do(ctx context.Context, c idempotency.Claim, work func(context.Context, *sql.Tx) (idempotency.Result, error)) (idempotency.Answer, error) {
-	return s.Tx(ctx, c, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
+	return s.Tx(ctx, c, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Ending, error) {
 		res, err := work(ctx, TxFrom(ctx))
-		return res, idempotency.OutcomeSucceeded, err
+		return res, idempotency.EndingSucceeded, err
 	})
 }
 
@@ -225,28 +225,28 @@ func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.W
 	}
 	w := &work{tx: tx, group: s.group}
 	res, how, err := run(context.WithValue(ctx, workKey{}, w), e.Record)
-	if how == idempotency.OutcomeAbandoned {
+	if how == idempotency.EndingAbandoned {
 		end = bounded(end)
 		return e.Answer, err
 	}
-	if (err != nil || how != idempotency.OutcomeSucceeded) && !s.dialect.undone(errors.Join(err, w.failed)) {
+	if (err != nil || how != idempotency.EndingSucceeded) && !s.dialect.undone(errors.Join(err, w.failed)) {
 		if end := s.ended(ctx, tx, e.begun); end != nil {
 			return idempotency.Answer{}, errors.Join(end, err)
 		}
 	}
-	if err == nil && w.failed != nil && how != idempotency.OutcomeSucceeded && (how == idempotency.OutcomeRejected || !last) {
+	if err == nil && w.failed != nil && how != idempotency.EndingSucceeded && (how == idempotency.EndingRejected || !last) {
 		err = w.failed // an answer that comes of it is neither kept nor, while there are tries left, sent
 	}
 	if err != nil {
 		return idempotency.Answer{}, err
 	}
 	switch how {
-	case idempotency.OutcomeSucceeded:
+	case idempotency.EndingSucceeded:
 		err = s.commit(ctx, from, tx, e, res)
 		if w.failed != nil && (sqltx.Aborted(err) || s.dialect.undone(w.failed) && errors.Is(err, errEnded)) {
 			err = w.failed
 		}
-	case idempotency.OutcomeRejected:
+	case idempotency.EndingRejected:
 		if err = tx.Rollback(); err == nil {
 			err = s.keep(ctx, from, c, res)
 		}

@@ -161,7 +161,7 @@ func TestCallsThatCantBeMeantTouchNothing(t *testing.T) {
 func TestInvalidPoliciesAreRefusedWithEveryFinding(t *testing.T) {
 	p := policy.Policy{Retry: policy.Retry{Attempts: -3}, Bulkhead: policy.Bulkhead{Limit: -7}}
 	_, err := gabion.Make("db", p)
-	findings, ok := errors.AsType[policy.Findings](err)
+	findings, ok := errors.AsType[policy.Mistakes](err)
 	if !ok || len(findings) != 2 {
 		t.Fatalf("Make returned %v", err)
 	}

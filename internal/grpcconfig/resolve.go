@@ -29,7 +29,7 @@ func (r *reader) resolve(root *node, read []methodConfig, f map[string]*node, o 
 	for i := range read {
 		m := &read[i]
 		p := r.policyOf(m, o)
-		if found, _ := p.Validate().(policy.Findings); len(found) > 0 {
+		if found, _ := p.Validate().(policy.Mistakes); len(found) > 0 {
 			for _, f := range found {
 				r.stricter(m.at, "can't be a policy: "+f.Path+": "+f.Value+" "+f.Problem, f.Proposal)
 			}

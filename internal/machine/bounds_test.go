@@ -13,7 +13,7 @@ func TestWhatAPolicyMaySayABulkheadHolds(t *testing.T) {
 	const maxSlots, maxQueue = 1<<21 - 1, 1<<20 - 1
 	for _, over := range []int{0, 1} {
 		p := policy.Policy{Bulkhead: policy.Bulkhead{Limit: maxSlots + over, Queue: maxQueue + over}}
-		findings, _ := errors.AsType[policy.Findings](p.Validate())
+		findings, _ := errors.AsType[policy.Mistakes](p.Validate())
 		if want := 2 * over; len(findings) != want {
 			t.Errorf("%d slots and %d places: %v", p.Bulkhead.Limit, p.Bulkhead.Queue, findings)
 		}

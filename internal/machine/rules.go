@@ -67,8 +67,8 @@ func Compile(p policy.Policy) (*Rules, error) {
 // Recompile is Compile for a change of the policy in force, whose defaults are all
 // written out. A setting that has no effect any more because of the change stops nobody.
 func Recompile(p policy.Policy) (*Rules, error) {
-	if findings, ok := errors.AsType[policy.Findings](p.Validate()); ok {
-		findings = slices.DeleteFunc(findings, func(f policy.Finding) bool { return f.Unused })
+	if findings, ok := errors.AsType[policy.Mistakes](p.Validate()); ok {
+		findings = slices.DeleteFunc(findings, func(f policy.Mistake) bool { return f.Unused })
 		if len(findings) > 0 {
 			return nil, findings
 		}

@@ -160,7 +160,7 @@ func TestWorkThatIsLeftLendsItsSlotAndSaysSo(t *testing.T) {
 		over := make(chan struct{})
 		k.work = func(context.Context) error { <-over; return nil }
 		d := k.deliver(order(1))
-		k.want(d, inbox.Retry, inbox.ReasonFailed)
+		k.want(d, inbox.Retry, inbox.CauseFailed)
 		if !errors.Is(d.Err, inbox.ErrAbandoned) {
 			t.Error(d.Err)
 		}
@@ -171,7 +171,7 @@ func TestWorkThatIsLeftLendsItsSlotAndSaysSo(t *testing.T) {
 		if n := k.Slots(0); n != 2 {
 			t.Errorf("%d slots", n)
 		}
-		k.want(k.deliver(order(2)), inbox.Retry, inbox.ReasonFailed) // one more than lends its slot
+		k.want(k.deliver(order(2)), inbox.Retry, inbox.CauseFailed) // one more than lends its slot
 		synctest.Wait()
 		if s := k.d.Stats(); s.Outlived != 1 || s.Bulkhead.InUse != 1 {
 			t.Errorf("outlived %d, slots %d", s.Outlived, s.Bulkhead.InUse)
@@ -191,7 +191,7 @@ func TestWorkThatIsLeftLendsItsSlotAndSaysSo(t *testing.T) {
 			t.Errorf("open %d, slots %d, left %v", s.Streams, s.Bulkhead.InUse, k.Left())
 		}
 		over = make(chan struct{})
-		k.want(k.deliver(order(3)), inbox.Retry, inbox.ReasonFailed) // those before are forgotten
+		k.want(k.deliver(order(3)), inbox.Retry, inbox.CauseFailed) // those before are forgotten
 		if left := k.Left(); len(left) != 1 || !left[0].Lent {
 			t.Errorf("%+v", left)
 		}
@@ -210,7 +210,7 @@ func TestASlotThatWasLentIsLentToTheNext(t *testing.T) {
 					over[order(n).ID] = make(chan struct{})
 				}
 				for n := range 3 {
-					k.want(k.Handle(t.Context(), order(n), func(context.Context) error { <-over[order(n).ID]; return nil }), inbox.Retry, inbox.ReasonFailed)
+					k.want(k.Handle(t.Context(), order(n), func(context.Context) error { <-over[order(n).ID]; return nil }), inbox.Retry, inbox.CauseFailed)
 				}
 				holds := func(left, slots, free int) {
 					t.Helper()
@@ -246,7 +246,7 @@ func TestTheSlotOfWorkThatIsLeftEarlyIsLentAtOnce(t *testing.T) {
 		config.MaxExecution = 3 * time.Second
 		k := newDesk(t, p, consumer.Options{Inbox: inbox.Options{RunnerConfig: config}})
 		k.work = hang(t)
-		k.want(k.deliver(order(1)), inbox.Retry, inbox.ReasonFailed)
+		k.want(k.deliver(order(1)), inbox.Retry, inbox.CauseFailed)
 		if s := k.d.Stats(); s.Bulkhead.InUse != 0 || s.Streams != 1 {
 			t.Errorf("%d slots in use, %d open", s.Bulkhead.InUse, s.Streams)
 		}
@@ -277,7 +277,7 @@ func TestWorkThatReturnsAsItIsLeftKeepsNoSlot(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := c.Handle(t.Context(), order(1), func(context.Context) error { <-over; return nil })
-		if got.Reason != inbox.ReasonFailed {
+		if got.Cause != inbox.CauseFailed {
 			t.Errorf("%+v", got)
 		}
 		synctest.Wait()
@@ -300,7 +300,7 @@ func TestAMessageWhoseRunWasLeftDoesNotRunBesideIt(t *testing.T) {
 			m = again(m)
 			d = k.deliver(m)
 		}
-		k.want(d, inbox.DeadLetter, inbox.ReasonAttemptsExhausted)
+		k.want(d, inbox.DeadLetter, inbox.CauseAttemptsExhausted)
 		if n := runs.Load(); n != 1 || d.Attempt != 3 {
 			t.Errorf("%d runs of %d", n, d.Attempt)
 		}
@@ -314,7 +314,7 @@ func TestUnderHoldNothingIsKnownOfWorkThatWasLeft(t *testing.T) {
 		k := newDesk(t, patient(4), consumer.Options{Inbox: inbox.Options{RunnerConfig: idempotency.RunnerConfig{Observer: quiet{}, Guarantee: idempotency.GuaranteeHold}}})
 		stay := hang(t)
 		k.work = func(ctx context.Context) error { idempotency.NoEffect(ctx); return stay(ctx) }
-		k.want(k.deliver(order(1)), inbox.DeadLetter, inbox.ReasonUnknown)
+		k.want(k.deliver(order(1)), inbox.DeadLetter, inbox.CauseUnknown)
 	})
 }
 
@@ -340,10 +340,10 @@ func TestTheNextRunNeedNotWaitForTheLeaseOfOneThatWasLeft(t *testing.T) {
 			_, late = idempotency.Phase(ctx, "late", func(context.Context) ([]byte, error) { return nil, nil })
 			return nil
 		})
-		if !errors.Is(d.Err, inbox.ErrAbandoned) || d.Reason != inbox.ReasonFailed {
+		if !errors.Is(d.Err, inbox.ErrAbandoned) || d.Cause != inbox.CauseFailed {
 			t.Errorf("%+v", d)
 		}
-		if d := other.Handle(t.Context(), again(order(1)), func(context.Context) error { return nil }); d.Reason != inbox.ReasonDone || d.Attempt != 2 {
+		if d := other.Handle(t.Context(), again(order(1)), func(context.Context) error { return nil }); d.Cause != inbox.CauseDone || d.Attempt != 2 {
 			t.Errorf("%+v", d)
 		}
 		time.Sleep(2 * time.Minute)
@@ -365,7 +365,7 @@ func TestHandleReturnsWhenItsCallerStopsAndTheWorkDoesNot(t *testing.T) {
 		time.AfterFunc(time.Second, stop)
 		begun := time.Now()
 		d := k.Handle(ctx, order(1), hang(t))
-		k.want(d, inbox.Retry, inbox.ReasonStopped)
+		k.want(d, inbox.Retry, inbox.CauseStopped)
 		if took := time.Since(begun); took != 2*time.Second {
 			t.Errorf("after %v", took)
 		}

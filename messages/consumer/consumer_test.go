@@ -150,10 +150,10 @@ func (k *desk) deliver(m consumer.Message) inbox.Disposition {
 	})
 }
 
-func (k *desk) want(d inbox.Disposition, v inbox.Verb, why inbox.Reason) {
+func (k *desk) want(d inbox.Disposition, v inbox.Verb, why inbox.Cause) {
 	k.Helper()
-	if d.Verb != v || d.Reason != why {
-		k.Errorf("%v because %s (%v), want %v because %s", d.Verb, d.Reason, d.Err, v, why)
+	if d.Verb != v || d.Cause != why {
+		k.Errorf("%v because %s (%v), want %v because %s", d.Verb, d.Cause, d.Err, v, why)
 	}
 	if code := v.String() + "/" + string(why); len(k.told) == 0 || k.told[len(k.told)-1] != code {
 		k.Errorf("observers were told %v, not %s", k.told, code)
@@ -174,8 +174,8 @@ var unguarded = policy.Policy{Breaker: policy.Breaker{Off: true}, Retry: policy.
 func TestWorkIsDoneOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newDesk(t, policy.Policy{}, consumer.Options{})
-		k.want(k.deliver(order(1)), inbox.Ack, inbox.ReasonDone)
-		k.want(k.deliver(again(order(1))), inbox.Ack, inbox.ReasonDuplicate)
+		k.want(k.deliver(order(1)), inbox.Ack, inbox.CauseDone)
+		k.want(k.deliver(again(order(1))), inbox.Ack, inbox.CauseDuplicate)
 		if k.runs != 1 {
 			t.Errorf("the work ran %d times", k.runs)
 		}
@@ -193,14 +193,14 @@ func TestAMessageThatFailsIsALetterWithAllItsFailures(t *testing.T) {
 		m.Headers = message.Headers{{Name: "Tenant", Value: "a"}}
 		for n, wait := range []time.Duration{time.Second, 2 * time.Second} {
 			d := k.deliver(m)
-			k.want(d, inbox.Retry, inbox.ReasonFailed)
+			k.want(d, inbox.Retry, inbox.CauseFailed)
 			if d.After != wait || d.Attempt != n+1 {
 				t.Errorf("run %d: again after %v, as attempt %d", n+1, d.After, d.Attempt)
 			}
 			time.Sleep(d.After)
 			m = again(m)
 		}
-		k.want(k.deliver(m), inbox.DeadLetter, inbox.ReasonAttemptsExhausted)
+		k.want(k.deliver(m), inbox.DeadLetter, inbox.CauseAttemptsExhausted)
 		l := k.letters.only(t)
 		if l.Group != "billing" || l.Key != "order-1" || l.Source != "orders" || l.Position != "1" || string(l.Payload) != "10 €" || l.Headers.Get("tenant") != "a" || l.Reason != "attempts_exhausted" || l.Attempts != 3 {
 			t.Errorf("the letter: %+v", l)
@@ -215,12 +215,12 @@ func TestWhatWasWrittenDownIsForgottenOnceTheWorkIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newDesk(t, unguarded, consumer.Options{})
 		k.work = k.fails
-		k.want(k.deliver(order(1)), inbox.Retry, inbox.ReasonFailed)
+		k.want(k.deliver(order(1)), inbox.Retry, inbox.CauseFailed)
 		if len(k.letters.failures) != 1 {
 			t.Errorf("%d messages have failures", len(k.letters.failures))
 		}
 		k.work = func(context.Context) error { return nil }
-		k.want(k.deliver(again(order(1))), inbox.Ack, inbox.ReasonDone)
+		k.want(k.deliver(again(order(1))), inbox.Ack, inbox.CauseDone)
 		if len(k.letters.failures) != 0 {
 			t.Errorf("%d messages have failures", len(k.letters.failures))
 		}
@@ -231,15 +231,15 @@ func TestWhatIsNotPutAwayStaysAtTheBroker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, err := range []error{deadletter.ErrFull, deadletter.ErrTooLarge, errors.New("disk I/O error")} {
 			k := newDesk(t, unguarded, consumer.Options{})
-			k.work = func(context.Context) error { return inbox.Permanent(errWork) }
+			k.work = func(context.Context) error { return inbox.Reject(errWork) }
 			k.letters.err = err
 			d := k.deliver(order(1))
-			k.want(d, inbox.Retry, inbox.ReasonNotPutAway)
+			k.want(d, inbox.Retry, inbox.CauseNotPutAway)
 			if d.After <= 0 || !errors.Is(d.Err, err) || !errors.Is(d.Err, errWork) {
 				t.Errorf("after %v: %v", d.After, d.Err)
 			}
 			k.letters.err = nil
-			k.want(k.deliver(again(order(1))), inbox.DeadLetter, inbox.ReasonPermanent)
+			k.want(k.deliver(again(order(1))), inbox.DeadLetter, inbox.CausePermanent)
 			k.letters.only(t)
 		}
 	})
@@ -252,10 +252,10 @@ func TestWhatIsNotPutAwayIsNotRunAgainUnderHold(t *testing.T) {
 		k := newDesk(t, unguarded, consumer.Options{Inbox: inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeHold, Observer: quiet{}}}})
 		k.work = k.fails
 		k.letters.err = deadletter.ErrFull
-		k.want(k.deliver(order(1)), inbox.Retry, inbox.ReasonNotPutAway)
-		k.want(k.deliver(again(order(1))), inbox.Retry, inbox.ReasonNotPutAway)
+		k.want(k.deliver(order(1)), inbox.Retry, inbox.CauseNotPutAway)
+		k.want(k.deliver(again(order(1))), inbox.Retry, inbox.CauseNotPutAway)
 		k.letters.err = nil
-		k.want(k.deliver(again(order(1))), inbox.DeadLetter, inbox.ReasonUnknown)
+		k.want(k.deliver(again(order(1))), inbox.DeadLetter, inbox.CauseUnknown)
 		k.letters.only(t)
 		if k.runs != 1 {
 			t.Errorf("%d runs", k.runs)
@@ -305,7 +305,7 @@ func TestABreakerThatRefusesPausesTheSubscription(t *testing.T) {
 		}
 		runs := k.runs
 		d := k.deliver(order(1000))
-		k.want(d, inbox.Retry, inbox.ReasonRefused)
+		k.want(d, inbox.Retry, inbox.CauseRefused)
 		if k.runs != runs || d.Attempt != 0 || d.After < wait || gabion.ReasonOf(d.Err) != policy.BreakerOpen {
 			t.Errorf("%d runs, attempt %d, after %v: %v", k.runs-runs, d.Attempt, d.After, d.Err)
 		}
@@ -318,7 +318,7 @@ func TestABreakerThatRefusesPausesTheSubscription(t *testing.T) {
 		}
 		k.work = func(context.Context) error { return nil }
 		for i := range 5 {
-			k.want(k.deliver(order(2000+i)), inbox.Ack, inbox.ReasonDone)
+			k.want(k.deliver(order(2000+i)), inbox.Ack, inbox.CauseDone)
 		}
 		if n, _ := k.Room(0); n != 100 {
 			t.Errorf("room for %d after the outage", n)
@@ -364,13 +364,13 @@ func TestARefusalBelowIsNoRun(t *testing.T) {
 			}
 			for range 50 {
 				d := k.deliver(again(order(1)))
-				k.want(d, inbox.Retry, inbox.ReasonRefused)
+				k.want(d, inbox.Retry, inbox.CauseRefused)
 				if d.After < time.Second {
 					t.Errorf("again after %v", d.After)
 				}
 			}
 			b.Reset()
-			k.want(k.deliver(again(order(1))), inbox.Ack, inbox.ReasonDone)
+			k.want(k.deliver(again(order(1))), inbox.Ack, inbox.CauseDone)
 		})
 	}
 }
@@ -430,7 +430,7 @@ func TestWorkEndsAtTheAttemptsTimeout(t *testing.T) {
 			return ctx.Err()
 		}
 		begun := time.Now()
-		k.want(k.deliver(order(1)), inbox.Retry, inbox.ReasonFailed)
+		k.want(k.deliver(order(1)), inbox.Retry, inbox.CauseFailed)
 		if took := time.Since(begun); took != 2*time.Second || !errors.Is(cause, policy.AttemptTimeout) {
 			t.Errorf("ended after %v by %v", took, cause)
 		}
@@ -543,15 +543,15 @@ func TestWorkThatPanicsOrLeavesGivesItsSlotBack(t *testing.T) {
 		k := newDesk(t, p, consumer.Options{})
 		k.work = func(context.Context) error { panic("a bug") }
 		d := k.deliver(order(1))
-		k.want(d, inbox.Retry, inbox.ReasonFailed)
+		k.want(d, inbox.Retry, inbox.CauseFailed)
 		var e *inbox.PanicError
 		if !errors.As(d.Err, &e) {
 			t.Error(d.Err)
 		}
 		k.work = func(context.Context) error { runtime.Goexit(); return nil }
-		k.want(k.deliver(order(3)), inbox.Retry, inbox.ReasonFailed)
+		k.want(k.deliver(order(3)), inbox.Retry, inbox.CauseFailed)
 		k.work = func(context.Context) error { return nil }
-		k.want(k.deliver(order(2)), inbox.Ack, inbox.ReasonDone)
+		k.want(k.deliver(order(2)), inbox.Ack, inbox.CauseDone)
 	})
 }
 
@@ -564,10 +564,10 @@ func TestTheBudgetPaysForDeliveriesThatCameBefore(t *testing.T) {
 		k.work = k.fails
 		refused := 0
 		for i := range 50 {
-			if d := k.deliver(order(i)); d.Reason == inbox.ReasonRefused {
+			if d := k.deliver(order(i)); d.Cause == inbox.CauseRefused {
 				t.Fatalf("a first delivery: %+v", d)
 			}
-			if d := k.deliver(again(order(i))); d.Reason == inbox.ReasonRefused {
+			if d := k.deliver(again(order(i))); d.Cause == inbox.CauseRefused {
 				if refused++; gabion.ReasonOf(d.Err) != policy.BudgetExhausted || d.After < time.Second {
 					t.Fatalf("%+v", d)
 				}
@@ -607,7 +607,7 @@ func TestAMessageIsExtendedByItsOwnVisibility(t *testing.T) {
 		m.Visibility = 3 * time.Second
 		m.Extend = func(context.Context) error { extended++; return nil }
 		k.work = func(context.Context) error { time.Sleep(4500 * time.Millisecond); return nil }
-		k.want(k.deliver(m), inbox.Ack, inbox.ReasonDone)
+		k.want(k.deliver(m), inbox.Ack, inbox.CauseDone)
 		if extended != 4 {
 			t.Errorf("extended %d times in 4.5 s of a visibility of 3 s", extended)
 		}

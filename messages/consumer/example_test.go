@@ -45,7 +45,7 @@ func Example() {
 		return nil
 	}
 	d := c.Handle(ctx, consumer.Message{Message: inbox.Message{ID: "order-1042"}}, charge) // an adapter does this
-	fmt.Println(d.Verb, d.Reason)
+	fmt.Println(d.Verb, d.Cause)
 
 	declined = false
 	go c.Redrive(ctx, letters, charge, consumer.Redrive{})                                                       // in each process: it runs letters that are ordered
@@ -78,7 +78,7 @@ func ExampleConsumer_Handle() {
 	m := consumer.Message{Source: "orders", Message: inbox.Message{ID: "order-1042", Payload: []byte("10 €")}}
 	for m.Delivery = 1; m.Delivery <= 3; m.Delivery++ {
 		d := c.Handle(context.Background(), m, work)
-		fmt.Println(d.Verb, d.Reason, d.After > 0)
+		fmt.Println(d.Verb, d.Cause, d.After > 0)
 		bankIsAway = false
 	}
 	// Output:

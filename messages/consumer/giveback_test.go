@@ -24,7 +24,7 @@ func TestAMessageThatWasHandledIsNotKept(t *testing.T) {
 		m.Extend = func(context.Context) error { extended++; return nil }
 		var seen context.Context
 		k.work = func(ctx context.Context) error { seen = ctx; return nil }
-		k.want(k.deliver(m), inbox.Ack, inbox.ReasonDone)
+		k.want(k.deliver(m), inbox.Ack, inbox.CauseDone)
 		if seen.Err() == nil {
 			t.Error("the context of the work goes on")
 		}
@@ -60,7 +60,7 @@ func TestALetterIsPutAwayWithoutASlot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := c.Handle(t.Context(), order(1), func(context.Context) error { return inbox.Permanent(errWork) }); got.Verb != inbox.DeadLetter || seen == nil {
+		if got := c.Handle(t.Context(), order(1), func(context.Context) error { return inbox.Reject(errWork) }); got.Verb != inbox.DeadLetter || seen == nil {
 			t.Fatalf("%+v", got)
 		}
 		if seen.Err() == nil {
@@ -97,8 +97,8 @@ func TestAStoreThatPanicsCostsNoSlot(t *testing.T) {
 func TestADuplicateGivesBackItsCharge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newDesk(t, budgeted(policy.BudgetWindow), consumer.Options{})
-		k.want(k.deliver(order(1)), inbox.Ack, inbox.ReasonDone)
-		k.want(k.deliver(again(order(1))), inbox.Ack, inbox.ReasonDuplicate)
+		k.want(k.deliver(order(1)), inbox.Ack, inbox.CauseDone)
+		k.want(k.deliver(again(order(1))), inbox.Ack, inbox.CauseDuplicate)
 		if got := k.d.Stats().Budget.Sent; got != 0 {
 			t.Errorf("%d re-sends are charged", got)
 		}

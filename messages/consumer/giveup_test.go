@@ -75,9 +75,9 @@ func TestPoisonIsGivenUpByItsRuns(t *testing.T) {
 		k := newDesk(t, patient(4), consumer.Options{GiveUpAfter: time.Hour})
 		k.work = func(context.Context) error { panic("a bug") }
 		m := order(1)
-		k.want(k.deliver(m), inbox.Retry, inbox.ReasonFailed)
-		k.want(k.deliver(again(m)), inbox.Retry, inbox.ReasonFailed)
-		k.want(k.deliver(again(again(m))), inbox.DeadLetter, inbox.ReasonAttemptsExhausted)
+		k.want(k.deliver(m), inbox.Retry, inbox.CauseFailed)
+		k.want(k.deliver(again(m)), inbox.Retry, inbox.CauseFailed)
+		k.want(k.deliver(again(again(m))), inbox.DeadLetter, inbox.CauseAttemptsExhausted)
 	})
 }
 

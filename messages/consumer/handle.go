@@ -214,7 +214,7 @@ func (h *handling) seed() uint64 {
 func (h *handling) settle(d *inbox.Disposition) {
 	if !h.ran {
 		adapter.Unspent(h.attempt) // what never ran is no repeat
-		if d.Reason == inbox.ReasonStoreUnavailable {
+		if d.Cause == inbox.CauseStoreUnavailable {
 			d.After = max(d.After, h.c.seen.PutOffRefused(h.seed()))
 		}
 	}
@@ -231,9 +231,9 @@ func (h *handling) settle(d *inbox.Disposition) {
 // about whether messages can be worked on: another consumer has the message, or it was done before.
 func (h *handling) outcome(d *inbox.Disposition) (o policy.Outcome, known bool) {
 	switch {
-	case d.Reason == inbox.ReasonDone:
+	case d.Cause == inbox.CauseDone:
 		return policy.Outcome{Class: policy.ClassSuccess}, true
-	case d.Reason == inbox.ReasonStoreUnavailable, d.Reason == inbox.ReasonNotRecorded, d.Reason == inbox.ReasonCommitUnknown:
+	case d.Cause == inbox.CauseStoreUnavailable, d.Cause == inbox.CauseNotRecorded, d.Cause == inbox.CauseCommitUnknown:
 		return policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect}, true
 	case h.left != nil:
 		return (&abandoned{}).Outcome(), true
@@ -249,14 +249,14 @@ func (h *handling) outcome(d *inbox.Disposition) (o policy.Outcome, known bool) 
 // refused decides about a message whose work was not admitted. It does not count as a run.
 func (h *handling) refused(err error) inbox.Disposition {
 	if h.caller.Err() != nil {
-		return inbox.Disposition{Reason: inbox.ReasonStopped, Err: context.Cause(h.caller)}
+		return inbox.Disposition{Cause: inbox.CauseStopped, Err: context.Cause(h.caller)}
 	}
 	after := h.c.seen.PutOffRefused(h.seed())
 	var e *gabion.Error
 	if errors.As(err, &e) {
 		after += max(e.RetryAfter, 0)
 	}
-	return inbox.Disposition{Reason: inbox.ReasonRefused, After: max(after, time.Millisecond), Err: err}
+	return inbox.Disposition{Cause: inbox.CauseRefused, After: max(after, time.Millisecond), Err: err}
 }
 
 // keep writes down what is to be known of a message that failed, and puts it away if it is
@@ -271,12 +271,12 @@ func (h *handling) keep(d inbox.Disposition) inbox.Disposition {
 	case d.Verb == inbox.DeadLetter:
 		if err = h.bounded(func(ctx context.Context) error { return putAway(ctx, letters, h.dead(&d)) }); err != nil {
 			err = errors.Join(err, d.Err)
-			d = inbox.Disposition{Reason: inbox.ReasonNotPutAway, Attempt: d.Attempt, Err: err, After: h.c.seen.PutOff(max(h.m.Delivery, 1), h.seed())}
+			d = inbox.Disposition{Cause: inbox.CauseNotPutAway, Attempt: d.Attempt, Err: err, After: h.c.seen.PutOff(max(h.m.Delivery, 1), h.seed())}
 		}
-	case d.Reason == inbox.ReasonFailed && h.ran:
+	case d.Cause == inbox.CauseFailed && h.ran:
 		err = h.bounded(func(ctx context.Context) error { return letters.Fail(ctx, h.c.letter(h.m), h.failure(&d)) })
-	case d.Reason == inbox.ReasonDone && (d.Attempt > 1 || h.m.repeated()),
-		d.Reason == inbox.ReasonDuplicate && d.Attempt > 1: // who did it may not have come so far
+	case d.Cause == inbox.CauseDone && (d.Attempt > 1 || h.m.repeated()),
+		d.Cause == inbox.CauseDuplicate && d.Attempt > 1: // who did it may not have come so far
 		err = h.bounded(func(ctx context.Context) error { return letters.Forget(ctx, h.c.letter(h.m)) })
 	}
 	if err != nil {
@@ -299,7 +299,7 @@ func (h *handling) dead(d *inbox.Disposition) deadletter.Letter {
 	m, now := h.m, time.Now()
 	l := deadletter.Letter{
 		ID: h.c.letter(m), Group: h.c.options.Group, Key: m.ID, Source: m.Source, Position: m.Position, Order: m.Order,
-		Headers: m.Headers, Payload: m.Payload, Reason: string(d.Reason), Attempts: d.Attempt, First: now, Last: now,
+		Headers: m.Headers, Payload: m.Payload, Reason: string(d.Cause), Attempts: d.Attempt, First: now, Last: now,
 	}
 	if d.Err != nil {
 		l.Failures = []deadletter.Failure{h.failure(d)}
@@ -308,7 +308,7 @@ func (h *handling) dead(d *inbox.Disposition) deadletter.Letter {
 }
 
 func (h *handling) failure(d *inbox.Disposition) deadletter.Failure {
-	f := deadletter.Failure{At: time.Now(), Took: h.took, Attempt: d.Attempt, Reason: string(d.Reason)}
+	f := deadletter.Failure{At: time.Now(), Took: h.took, Attempt: d.Attempt, Reason: string(d.Cause)}
 	if d.Err != nil {
 		o := h.c.means(d.Err)
 		f.Class, f.Message = o.Class.String(), fmt.Sprint(d.Err) // which bears an Error that panics, as of a nil pointer
@@ -323,7 +323,7 @@ func (c *Consumer) told() bool { return c.stream != nil || c.seen.Observed() }
 func (c *Consumer) tell(ctx context.Context, d *inbox.Disposition, took time.Duration) {
 	e := policy.Event{
 		Kind: policy.KindMessageDisposed, Dependency: c.d.Name(), At: policy.Instant(time.Since(c.made)),
-		Code: d.Verb.String() + "/" + string(d.Reason), Attempt: uint8(min(d.Attempt, 255)), Took: took,
+		Code: d.Verb.String() + "/" + string(d.Cause), Attempt: uint8(min(d.Attempt, 255)), Took: took,
 	}
 	c.seen.Tell(ctx, e)
 	if c.stream != nil {

@@ -22,7 +22,7 @@ func TestAnObserverThatPanicsTakesNothingFromTheMessage(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n := range 3 {
-			if got := c.Handle(t.Context(), order(n), func(context.Context) error { return nil }); got.Reason != inbox.ReasonDone {
+			if got := c.Handle(t.Context(), order(n), func(context.Context) error { return nil }); got.Cause != inbox.CauseDone {
 				t.Errorf("%+v", got)
 			}
 		}
@@ -45,11 +45,11 @@ func TestAStoreOfLettersThatPanicsIsOneThatFails(t *testing.T) {
 		}
 		k.Consumer = c
 		k.work = k.fails
-		k.want(k.deliver(order(1)), inbox.Retry, inbox.ReasonFailed)
+		k.want(k.deliver(order(1)), inbox.Retry, inbox.CauseFailed)
 		k.work = func(context.Context) error { return nil }
-		k.want(k.deliver(again(order(1))), inbox.Ack, inbox.ReasonDone)
-		k.work = func(context.Context) error { return inbox.Permanent(errWork) }
-		k.want(k.deliver(order(2)), inbox.Retry, inbox.ReasonNotPutAway)
+		k.want(k.deliver(again(order(1))), inbox.Ack, inbox.CauseDone)
+		k.work = func(context.Context) error { return inbox.Reject(errWork) }
+		k.want(k.deliver(order(2)), inbox.Retry, inbox.CauseNotPutAway)
 	})
 }
 
@@ -69,7 +69,7 @@ func TestPoliciesWithEverythingOff(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			k := newDesk(t, p, consumer.Options{})
 			for n := range 50 {
-				k.want(k.deliver(order(n)), inbox.Ack, inbox.ReasonDone)
+				k.want(k.deliver(order(n)), inbox.Ack, inbox.CauseDone)
 			}
 			if n, _ := k.Room(1); n < 1 {
 				t.Errorf("%s: room for %d", name, n)

@@ -45,10 +45,10 @@ func TestErrorsThatPanicAreErrors(t *testing.T) {
 				k.work = func(context.Context) error { return err }
 				m := order(1)
 				for range 2 {
-					k.want(k.deliver(m), inbox.Retry, inbox.ReasonFailed)
+					k.want(k.deliver(m), inbox.Retry, inbox.CauseFailed)
 					m = again(m)
 				}
-				k.want(k.deliver(m), inbox.DeadLetter, inbox.ReasonAttemptsExhausted)
+				k.want(k.deliver(m), inbox.DeadLetter, inbox.CauseAttemptsExhausted)
 				k.letters.only(t)
 			})
 		})
@@ -65,12 +65,12 @@ func TestAClassifierThatPanicsEndsNoProcess(t *testing.T) {
 		}
 		m := order(1)
 		for range 2 {
-			if got := c.Handle(t.Context(), m, func(context.Context) error { return errWork }); got.Reason != inbox.ReasonFailed {
+			if got := c.Handle(t.Context(), m, func(context.Context) error { return errWork }); got.Cause != inbox.CauseFailed {
 				t.Errorf("%+v", got)
 			}
 			m = again(m)
 		}
-		if got := c.Handle(t.Context(), m, func(context.Context) error { return errWork }); got.Reason != inbox.ReasonAttemptsExhausted {
+		if got := c.Handle(t.Context(), m, func(context.Context) error { return errWork }); got.Cause != inbox.CauseAttemptsExhausted {
 			t.Errorf("%+v", got)
 		}
 		s.only(t)
@@ -97,7 +97,7 @@ func TestAMessageThatKillsItsProcessIsGivenUpWhateverTheClassifierSays(t *testin
 			}
 			runs := 0
 			got := c.Handle(t.Context(), order(1), func(context.Context) error { runs++; return nil })
-			if got.Reason != inbox.ReasonAttemptsExhausted || runs != 0 {
+			if got.Cause != inbox.CauseAttemptsExhausted || runs != 0 {
 				t.Errorf("%v: %+v after %d runs", class, got, runs)
 			}
 		})
@@ -116,11 +116,11 @@ func TestDeliveriesWithoutEndWaitNoLonger(t *testing.T) {
 			}
 		}
 		k.letters.err = errors.New("down")
-		k.work = func(context.Context) error { return inbox.Permanent(errWork) }
+		k.work = func(context.Context) error { return inbox.Reject(errWork) }
 		for _, n := range []int{math.MaxInt, math.MinInt} {
 			m := order(n)
 			m.Delivery = n
-			if d := k.deliver(m); d.Reason != inbox.ReasonNotPutAway || d.After <= 0 || d.After > 2*time.Minute {
+			if d := k.deliver(m); d.Cause != inbox.CauseNotPutAway || d.After <= 0 || d.After > 2*time.Minute {
 				t.Errorf("delivery %d: %+v", n, d)
 			}
 		}

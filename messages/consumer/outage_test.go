@@ -111,7 +111,7 @@ func (s *source) deliver(m consumer.Message) {
 	case inbox.DeadLetter:
 		s.dead++
 	default:
-		if d.Reason == inbox.ReasonRefused {
+		if d.Cause == inbox.CauseRefused {
 			s.refused[m.ID]++
 		}
 		if s.count {

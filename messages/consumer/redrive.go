@@ -210,13 +210,13 @@ func (c *redriving) rerun(ctx context.Context, l deadletter.Lease) (v deadletter
 	switch {
 	case d.Verb == inbox.Ack:
 		return deadletter.Verdict{State: deadletter.Done}, 0
-	case d.Reason == inbox.ReasonNotRecorded && l.Reason == deadletter.Unknown: // what was found out was about the runs before
-		d.Reason = inbox.ReasonUnknown
-	case d.Verb == inbox.Retry && d.Reason != inbox.ReasonFailed:
+	case d.Cause == inbox.CauseNotRecorded && l.Reason == deadletter.Unknown: // what was found out was about the runs before
+		d.Cause = inbox.CauseUnknown
+	case d.Verb == inbox.Retry && d.Cause != inbox.CauseFailed:
 		return deadletter.Verdict{State: deadletter.Waiting}, d.After
 	}
-	v = deadletter.Verdict{State: deadletter.Waiting, Reason: string(d.Reason)}
-	if d.Reason == inbox.ReasonFailed && l.Reason != deadletter.Unknown { // it failed as it had before, or had no effect for certain
+	v = deadletter.Verdict{State: deadletter.Waiting, Reason: string(d.Cause)}
+	if d.Cause == inbox.CauseFailed && l.Reason != deadletter.Unknown { // it failed as it had before, or had no effect for certain
 		v.Reason = l.Reason
 	}
 	f := h.failure(&d)

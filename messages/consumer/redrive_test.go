@@ -48,8 +48,8 @@ func (k *desk) wantVerdicts(want ...deadletter.Verdict) {
 }
 
 func (k *desk) die(n int) {
-	k.work = func(context.Context) error { return inbox.Permanent(errWork) }
-	k.want(k.deliver(order(n)), inbox.DeadLetter, inbox.ReasonPermanent)
+	k.work = func(context.Context) error { return inbox.Reject(errWork) }
+	k.want(k.deliver(order(n)), inbox.DeadLetter, inbox.CausePermanent)
 }
 
 func TestALetterIsRedrivenWithItsOwnKey(t *testing.T) {
@@ -66,7 +66,7 @@ func TestALetterIsRedrivenWithItsOwnKey(t *testing.T) {
 		if key != "order-1" || payload != "10 €" {
 			t.Errorf("%s: %s", key, payload)
 		}
-		k.want(k.deliver(again(order(1))), inbox.Ack, inbox.ReasonDuplicate)
+		k.want(k.deliver(again(order(1))), inbox.Ack, inbox.CauseDuplicate)
 	})
 }
 
@@ -101,7 +101,7 @@ func TestAnUnknownOutcomeIsRunAgainOnceResolved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newDesk(t, unguarded, consumer.Options{Inbox: inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeHold, Observer: quiet{}}}})
 		k.work = k.fails
-		k.want(k.deliver(order(1)), inbox.DeadLetter, inbox.ReasonUnknown)
+		k.want(k.deliver(order(1)), inbox.DeadLetter, inbox.CauseUnknown)
 		k.work = func(context.Context) error { return nil }
 		runs := k.runs
 		k.redrive(time.Minute)
@@ -125,7 +125,7 @@ func TestAResolvedLetterThatFailsForCertainIsUnknownNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newDesk(t, unguarded, consumer.Options{Inbox: inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeHold, Observer: quiet{}}}})
 		k.work = k.fails
-		k.want(k.deliver(order(1)), inbox.DeadLetter, inbox.ReasonUnknown)
+		k.want(k.deliver(order(1)), inbox.DeadLetter, inbox.CauseUnknown)
 		k.work = func(ctx context.Context) error {
 			idempotency.NoEffect(ctx)
 			return k.fails(ctx)
@@ -143,7 +143,7 @@ func TestAnExpiredLetterIsRunByWhoOrdersIt(t *testing.T) {
 		k := newDesk(t, unguarded, consumer.Options{})
 		m := order(1)
 		m.Headers = m.Headers.WithDeadline(time.Now().Add(-time.Hour))
-		k.want(k.deliver(m), inbox.DeadLetter, inbox.ReasonExpired)
+		k.want(k.deliver(m), inbox.DeadLetter, inbox.CauseExpired)
 		k.redrive(time.Minute)
 		k.wantVerdicts(deadletter.Verdict{State: deadletter.Done})
 	})
@@ -183,7 +183,7 @@ func TestAResolvedLetterRunsWhereThePolicyHasOneAttempt(t *testing.T) {
 		p.Retry.Attempts = 1
 		k := newDesk(t, p, consumer.Options{Inbox: inbox.Options{RunnerConfig: hold}})
 		k.work = k.fails
-		k.want(k.deliver(order(1)), inbox.DeadLetter, inbox.ReasonUnknown)
+		k.want(k.deliver(order(1)), inbox.DeadLetter, inbox.CauseUnknown)
 		k.onHold(1)
 		k.work = func(context.Context) error { return nil }
 		k.redrive(time.Minute)
@@ -223,8 +223,8 @@ func TestALetterIsNotGivenUpForItsDeadline(t *testing.T) {
 		k := newDesk(t, unguarded, consumer.Options{Inbox: inbox.Options{RunnerConfig: reexecute, DropExpired: true}})
 		m := order(1)
 		m.Headers = m.Headers.WithDeadline(time.Now().Add(time.Hour))
-		k.work = func(context.Context) error { return inbox.Permanent(errWork) }
-		k.want(k.deliver(m), inbox.DeadLetter, inbox.ReasonPermanent)
+		k.work = func(context.Context) error { return inbox.Reject(errWork) }
+		k.want(k.deliver(m), inbox.DeadLetter, inbox.CausePermanent)
 		time.Sleep(2 * time.Hour)
 		k.work, k.runs = func(context.Context) error { return nil }, 0
 		k.redrive(time.Minute)
@@ -252,10 +252,10 @@ func TestALetterThatIsRefusedIsNotTakenAtOnceAgain(t *testing.T) {
 func TestAFailureWithoutAnErrorHasNoClass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newDesk(t, unguarded, consumer.Options{})
-		k.want(k.deliver(order(1)), inbox.Ack, inbox.ReasonDone)
+		k.want(k.deliver(order(1)), inbox.Ack, inbox.CauseDone)
 		other := order(1)
 		other.Payload = []byte("20 €")
-		k.want(k.deliver(other), inbox.DeadLetter, inbox.ReasonMismatch)
+		k.want(k.deliver(other), inbox.DeadLetter, inbox.CauseMismatch)
 		k.redrive(time.Minute)
 		k.wantVerdicts(deadletter.Verdict{State: deadletter.Waiting, Reason: "mismatch"})
 		if f := k.letters.verdicts[0].Failure; f.Class != "" {
@@ -272,7 +272,7 @@ func TestAnErrorWhoseTextPanicsIsWrittenDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newDesk(t, unguarded, consumer.Options{})
 		k.work = func(context.Context) error { return (*nothing)(nil) }
-		k.want(k.deliver(order(1)), inbox.Retry, inbox.ReasonFailed)
+		k.want(k.deliver(order(1)), inbox.Retry, inbox.CauseFailed)
 		if len(k.letters.failures) != 1 {
 			t.Errorf("%d messages have failures", len(k.letters.failures))
 		}

@@ -39,8 +39,8 @@ func TestUnderHoldWhatWasDoneBeforeARefusalIsNotDoneAgain(t *testing.T) {
 			charges++
 			return called(ctx, bank, nil)
 		}
-		k.want(k.deliver(order(1)), inbox.DeadLetter, inbox.ReasonUnknown)
-		k.want(k.deliver(again(order(1))), inbox.DeadLetter, inbox.ReasonUnknown)
+		k.want(k.deliver(order(1)), inbox.DeadLetter, inbox.CauseUnknown)
+		k.want(k.deliver(again(order(1))), inbox.DeadLetter, inbox.CauseUnknown)
 		if charges != 1 {
 			t.Errorf("charged %d times", charges)
 		}
@@ -59,11 +59,11 @@ func TestARefusalDoesNotForgetTheRunsBefore(t *testing.T) {
 			}
 			d := k.deliver(m)
 			m = again(m)
-			if d.Reason == inbox.ReasonFailed {
+			if d.Cause == inbox.CauseFailed {
 				failures++
 			}
 			if d.Verb == inbox.DeadLetter {
-				if failures != 2 || d.Reason != inbox.ReasonAttemptsExhausted || d.Attempt != 3 {
+				if failures != 2 || d.Cause != inbox.CauseAttemptsExhausted || d.Attempt != 3 {
 					t.Errorf("after %d failures: %+v", failures, d)
 				}
 				return
@@ -88,22 +88,22 @@ func TestWhichErrorsAreRefusals(t *testing.T) {
 		for _, c := range []struct {
 			name string
 			err  error
-			want inbox.Reason
+			want inbox.Cause
 		}{
-			{"a breaker that is open", refused, inbox.ReasonRefused},
-			{"the same with a name of the work's", fmt.Errorf("%w: %w", errWork, refused), inbox.ReasonRefused},
-			{"the same with what was canceled for it", errors.Join(context.Canceled, refused), inbox.ReasonRefused},
-			{"a refusal, and another call that failed", errors.Join(refused, broken), inbox.ReasonFailed},
-			{"a call that failed, and a refusal", errors.Join(broken, refused), inbox.ReasonFailed},
-			{"a refusal beside what is permanent", errors.Join(refused, inbox.Permanent(errWork)), inbox.ReasonPermanent},
-			{"a refusal that the work calls a failure", classify.Transient(refused), inbox.ReasonFailed},
-			{"too little time left for the call", late, inbox.ReasonFailed},
-			{"an unknown outcome", &gabion.Error{Dependency: "bank", Reason: policy.OutcomeUnknown}, inbox.ReasonFailed},
+			{"a breaker that is open", refused, inbox.CauseRefused},
+			{"the same with a name of the work's", fmt.Errorf("%w: %w", errWork, refused), inbox.CauseRefused},
+			{"the same with what was canceled for it", errors.Join(context.Canceled, refused), inbox.CauseRefused},
+			{"a refusal, and another call that failed", errors.Join(refused, broken), inbox.CauseFailed},
+			{"a call that failed, and a refusal", errors.Join(broken, refused), inbox.CauseFailed},
+			{"a refusal beside what is permanent", errors.Join(refused, inbox.Reject(errWork)), inbox.CausePermanent},
+			{"a refusal that the work calls a failure", classify.Transient(refused), inbox.CauseFailed},
+			{"too little time left for the call", late, inbox.CauseFailed},
+			{"an unknown outcome", &gabion.Error{Dependency: "bank", Reason: policy.OutcomeUnknown}, inbox.CauseFailed},
 		} {
 			k := newDesk(t, unguarded, consumer.Options{})
 			k.work = func(context.Context) error { return c.err }
-			if d := k.deliver(order(1)); d.Reason != c.want {
-				t.Errorf("%s: %s (%v), want %s", c.name, d.Reason, d.Err, c.want)
+			if d := k.deliver(order(1)); d.Cause != c.want {
+				t.Errorf("%s: %s (%v), want %s", c.name, d.Cause, d.Err, c.want)
 			}
 		}
 	})
@@ -123,7 +123,7 @@ func TestARefusalBelowHoldsNoOtherMessageUp(t *testing.T) {
 			return err
 		}
 		d := k.deliver(order(1))
-		k.want(d, inbox.Retry, inbox.ReasonRefused)
+		k.want(d, inbox.Retry, inbox.CauseRefused)
 		if d.After < time.Minute {
 			t.Errorf("it comes again after %v, and the bank asked for a minute", d.After)
 		}
@@ -152,7 +152,7 @@ func TestMessagesInAHurryDoNotOpenTheBreaker(t *testing.T) {
 			for i := range 100 {
 				m := order(i)
 				m.Headers = m.Headers.WithDeadline(time.Now().Add(c.left))
-				k.want(k.deliver(m), inbox.Retry, inbox.ReasonFailed)
+				k.want(k.deliver(m), inbox.Retry, inbox.CauseFailed)
 				if n, _ := k.Room(0); n == 0 {
 					if !c.pause {
 						t.Errorf("%s: the subscription pauses after %d messages", c.name, i+1)

@@ -39,7 +39,7 @@ func TestALetterThatIsOlderThanTheInboxRemembers(t *testing.T) {
 				k := newDesk(t, unguarded, consumer.Options{Inbox: inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute, Observer: quiet{}, Retention: day}}})
 				k.die(1)
 				k.work = func(context.Context) error { return nil }
-				k.want(k.deliver(order(1)), inbox.Ack, inbox.ReasonDone) // its sender sent it again
+				k.want(k.deliver(order(1)), inbox.Ack, inbox.CauseDone) // its sender sent it again
 				time.Sleep(c.waits)
 				if c.resolved != deadletter.Unresolved {
 					for id, l := range k.letters.letters {
@@ -99,7 +99,7 @@ func TestLargeMessagesThatAreGivenUp(t *testing.T) {
 			m := order(1)
 			m.Payload = bytes.Repeat([]byte("x"), c.payload)
 			m.Headers = message.Headers{{Name: "Trace", Value: strings.Repeat("y", c.header)}}
-			d := k.Handle(t.Context(), m, func(context.Context) error { return inbox.Permanent(errWork) })
+			d := k.Handle(t.Context(), m, func(context.Context) error { return inbox.Reject(errWork) })
 			if d.Verb != inbox.DeadLetter {
 				t.Fatalf("%v: %v", d.Verb, d.Err)
 			}

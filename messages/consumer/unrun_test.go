@@ -29,11 +29,11 @@ func TestDuplicatesCostNothingOfTheBudget(t *testing.T) {
 			k := newDesk(t, budgeted(shape), consumer.Options{})
 			const many = 300
 			for n := range many {
-				k.want(k.deliver(order(n)), inbox.Ack, inbox.ReasonDone)
+				k.want(k.deliver(order(n)), inbox.Ack, inbox.CauseDone)
 			}
 			acked := 0
 			for n := range many {
-				if d := k.deliver(again(order(n))); d.Reason == inbox.ReasonDuplicate {
+				if d := k.deliver(again(order(n))); d.Cause == inbox.CauseDuplicate {
 					acked++
 				}
 			}
@@ -50,13 +50,13 @@ func TestDuplicatesAreAcknowledgedWhereTheBudgetIsEmpty(t *testing.T) {
 		k := newDesk(t, budgeted(policy.BudgetEarned), consumer.Options{})
 		const many = 100
 		for n := range many {
-			k.want(k.deliver(order(n)), inbox.Ack, inbox.ReasonDone)
+			k.want(k.deliver(order(n)), inbox.Ack, inbox.CauseDone)
 		}
 		k.work = k.fails
 		spent := false
 		for n := many; n < 2*many; n++ {
 			k.deliver(order(n))
-			spent = k.deliver(again(order(n))).Reason == inbox.ReasonRefused || spent
+			spent = k.deliver(again(order(n))).Cause == inbox.CauseRefused || spent
 		}
 		if !spent {
 			t.Fatal("the outage did not spend the budget")
@@ -64,7 +64,7 @@ func TestDuplicatesAreAcknowledgedWhereTheBudgetIsEmpty(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		acked := 0
 		for n := range many {
-			if d := k.deliver(again(order(n))); d.Reason == inbox.ReasonDuplicate {
+			if d := k.deliver(again(order(n))); d.Cause == inbox.CauseDuplicate {
 				acked++
 			}
 		}
@@ -81,7 +81,7 @@ func TestRepeatsThatRunAndFailAreStillPaidFor(t *testing.T) {
 		k.work = k.fails
 		runs := 0
 		for n := range 1000 {
-			if k.deliver(again(order(n))).Reason == inbox.ReasonFailed {
+			if k.deliver(again(order(n))).Cause == inbox.CauseFailed {
 				runs++
 			}
 		}
@@ -104,7 +104,7 @@ func TestCopiesOfAMessageCostNothingOfTheBudget(t *testing.T) {
 		})
 		synctest.Wait()
 		for range 1000 {
-			if d := k.deliver(again(order(1))); d.Reason != inbox.ReasonInProgress {
+			if d := k.deliver(again(order(1))); d.Cause != inbox.CauseInProgress {
 				t.Errorf("%+v", d)
 				break
 			}
@@ -137,11 +137,11 @@ func TestWhatWasNotForgottenIsForgottenWithTheDuplicate(t *testing.T) {
 		}
 		k.Consumer = c
 		k.work = k.fails
-		k.want(k.deliver(order(1)), inbox.Retry, inbox.ReasonFailed)
+		k.want(k.deliver(order(1)), inbox.Retry, inbox.CauseFailed)
 		k.work = func(context.Context) error { return nil }
-		k.want(k.deliver(again(order(1))), inbox.Ack, inbox.ReasonDone)
+		k.want(k.deliver(again(order(1))), inbox.Ack, inbox.CauseDone)
 		f.down = false
-		k.want(k.deliver(again(order(1))), inbox.Ack, inbox.ReasonDuplicate)
+		k.want(k.deliver(again(order(1))), inbox.Ack, inbox.CauseDuplicate)
 		if n := len(k.letters.failures); n != 0 {
 			t.Errorf("%d messages have failures, and all are done", n)
 		}

@@ -41,7 +41,7 @@ func (h *handling) buried() (d inbox.Disposition, waits bool) {
 	if err != nil || len(found) == 0 {
 		return d, false
 	}
-	return inbox.Disposition{Verb: inbox.DeadLetter, Reason: inbox.Reason(found[0].Reason)}, true
+	return inbox.Disposition{Verb: inbox.DeadLetter, Cause: inbox.Cause(found[0].Reason)}, true
 }
 
 // countAgain is how long letters that could not be counted are not asked again.

@@ -53,7 +53,7 @@ func TestADeliveryWhoseLetterWaits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d := k.Handle(t.Context(), order(1), func(context.Context) error { return inbox.Permanent(errWork) })
+			d := k.Handle(t.Context(), order(1), func(context.Context) error { return inbox.Reject(errWork) })
 			page, err := memory.List(t.Context(), deadletter.Query{}, "", 0)
 			if err != nil || d.Verb != inbox.DeadLetter || len(page.Letters) != 1 {
 				t.Fatalf("%v, %v, %v", d, page, err)
@@ -64,8 +64,8 @@ func TestADeliveryWhoseLetterWaits(t *testing.T) {
 				}
 			}
 			runs := 0
-			d = k.Handle(t.Context(), c.next(order(1)), func(context.Context) error { runs++; return inbox.Permanent(errWork) })
-			if runs != c.runs || d.Verb != inbox.DeadLetter || d.Reason != inbox.ReasonPermanent {
+			d = k.Handle(t.Context(), c.next(order(1)), func(context.Context) error { runs++; return inbox.Reject(errWork) })
+			if runs != c.runs || d.Verb != inbox.DeadLetter || d.Cause != inbox.CausePermanent {
 				t.Errorf("%d runs, want %d: %v", runs, c.runs, d)
 			}
 		})
@@ -101,7 +101,7 @@ func TestRepeatedMessagesDoNotWaitForLettersThatGiveNoAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 		deliver := func(n int) {
-			if d := k.Handle(t.Context(), again(order(n)), func(context.Context) error { return nil }); d.Reason != inbox.ReasonDone {
+			if d := k.Handle(t.Context(), again(order(n)), func(context.Context) error { return nil }); d.Cause != inbox.CauseDone {
 				t.Fatalf("message %d: %v", n, d)
 			}
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // A Course is the redrive of a group as a store keeps it: which waiting letters it is of, and what
-// paces and stops it. A group has one at a time. Its methods decide as those of [Record] do: they
+// paces and stops it. A group has one at a time. Its methods decide as those of [Stored] do: they
 // change nothing. It is for those who write stores.
 type Course struct {
 	Drive
@@ -151,7 +151,7 @@ func (c Course) Take(n int, now time.Time) Course {
 
 // Settle returns the redrive after one of its letters was settled. It stops one of which too few are
 // done. A letter whose work did not run is to be taken again.
-func (c Course) Settle(r Record, v Verdict) Course {
+func (c Course) Settle(r Stored, v Verdict) Course {
 	switch {
 	case v.State == Done:
 		c.Done++
@@ -164,7 +164,7 @@ func (c Course) Settle(r Record, v Verdict) Course {
 }
 
 // back returns the redrive after one of its letters is to be taken again.
-func (c Course) back(r Record) Course {
+func (c Course) back(r Stored) Course {
 	if r.Kept.Before(c.After) {
 		c.After = r.Kept
 	}
@@ -174,8 +174,8 @@ func (c Course) back(r Record) Course {
 // Lose returns letters whose leases are over as letters that wait, and their group's redrive. Alive
 // are the letters whose leases are not over. A letter that was lost once is taken again by the
 // redrive. One that was lost twice in a row is a failure of it, and so is a taker once it has no letter any more.
-func (c Course) Lose(lost, alive []Record, now time.Time) ([]Record, Course) {
-	next, takers := make([]Record, len(lost)), map[uint32]bool{}
+func (c Course) Lose(lost, alive []Stored, now time.Time) ([]Stored, Course) {
+	next, takers := make([]Stored, len(lost)), map[uint32]bool{}
 	for i, r := range lost {
 		var again bool
 		next[i], again = r.Lost(now)
@@ -232,7 +232,7 @@ type Taking struct {
 }
 
 // Begin begins to choose up to most letters. Alive are the letters of the group that are taken.
-func (c Course) Begin(most int, alive []Record, now time.Time) *Taking {
+func (c Course) Begin(most int, alive []Stored, now time.Time) *Taking {
 	t := &Taking{course: c, most: most, busy: map[string]bool{}}
 	for i := range alive {
 		r := &alive[i]

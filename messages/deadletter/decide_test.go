@@ -17,43 +17,43 @@ var start = time.Unix(1e9, 0).UTC()
 // What each verb does to a letter in each state.
 func TestStatesAreATable(t *testing.T) {
 	later := start.Add(time.Hour)
-	in := func(s State) Record {
-		return Record{Letter: Letter{ID: "x", Group: "g", State: s, Reason: Unknown, Resolved: ResolvedAsFailed}, Token: 7, Until: start.Add(time.Minute)}
+	in := func(s State) Stored {
+		return Stored{Letter: Letter{ID: "x", Group: "g", State: s, Reason: Unknown, Resolved: ResolvedAsFailed}, Token: 7, Until: start.Add(time.Minute)}
 	}
 	id := LetterID("g", "", nil)
 	verbs := []struct {
 		name string
-		do   func(Record) (Record, error)
+		do   func(Stored) (Stored, error)
 	}{
-		{"put", func(r Record) (Record, error) { return r.Put(Letter{ID: id, Group: "g"}, nil, later) }},
-		{"lapse", func(r Record) (Record, error) {
+		{"put", func(r Stored) (Stored, error) { return r.Put(Letter{ID: id, Group: "g"}, nil, later) }},
+		{"lapse", func(r Stored) (Stored, error) {
 			lapsed := r.Lapsed(later)
 			r, _ = r.Lost(later)
 			return r, refused(lapsed)
 		}},
-		{"lapse in time", func(r Record) (Record, error) { return r, refused(r.Lapsed(start)) }},
-		{"done", func(r Record) (Record, error) {
+		{"lapse in time", func(r Stored) (Stored, error) { return r, refused(r.Lapsed(start)) }},
+		{"done", func(r Stored) (Stored, error) {
 			r, _, err := r.Settle(7, Verdict{State: Done}, later)
 			return r, err
 		}},
-		{"failed", func(r Record) (Record, error) {
+		{"failed", func(r Stored) (Stored, error) {
 			r, _, err := r.Settle(7, Verdict{State: Waiting, Reason: "x", Failure: &Failure{At: later}}, later)
 			return r, err
 		}},
-		{"back", func(r Record) (Record, error) {
+		{"back", func(r Stored) (Stored, error) {
 			r, _, err := r.Settle(7, Verdict{State: Waiting}, later)
 			return r, err
 		}},
-		{"by another", func(r Record) (Record, error) {
+		{"by another", func(r Stored) (Stored, error) {
 			r, _, err := r.Settle(6, Verdict{State: Done}, later)
 			return r, err
 		}},
-		{"extend", func(r Record) (Record, error) { return r.Extend(7, later) }},
-		{"resolve done", func(r Record) (Record, error) { r, _, err := r.Resolve(ResolvedAsDone, "", "", later); return r, err }},
-		{"resolve nothing", func(r Record) (Record, error) { r, _, err := r.Resolve(ResolvedAsFailed, "", "", later); return r, err }},
-		{"take back", func(r Record) (Record, error) { r, _, err := r.Resolve(Unresolved, "", "", later); return r, err }},
-		{"drop", func(r Record) (Record, error) { r, _, err := r.Drop("", "", later); return r, err }},
-		{"drop in time", func(r Record) (Record, error) { r, _, err := r.Drop("", "", start); return r, err }},
+		{"extend", func(r Stored) (Stored, error) { return r.Extend(7, later) }},
+		{"resolve done", func(r Stored) (Stored, error) { r, _, err := r.Resolve(ResolvedAsDone, "", "", later); return r, err }},
+		{"resolve nothing", func(r Stored) (Stored, error) { r, _, err := r.Resolve(ResolvedAsFailed, "", "", later); return r, err }},
+		{"take back", func(r Stored) (Stored, error) { r, _, err := r.Resolve(Unresolved, "", "", later); return r, err }},
+		{"drop", func(r Stored) (Stored, error) { r, _, err := r.Drop("", "", later); return r, err }},
+		{"drop in time", func(r Stored) (Stored, error) { r, _, err := r.Drop("", "", start); return r, err }},
 	}
 	// by verb: what becomes of waiting, taken, done, dropped; - is a refusal
 	want := map[string]string{
@@ -159,7 +159,7 @@ func FuzzStop(f *testing.F) {
 			if o&1 == 1 {
 				v = Verdict{State: Done}
 			}
-			c = c.Settle(Record{}, v)
+			c = c.Settle(Stored{}, v)
 			last := history[max(0, len(history)-20):]
 			good := 0
 			for _, ok := range last {

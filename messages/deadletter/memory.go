@@ -19,8 +19,8 @@ type Memory struct {
 	room    *Room
 
 	mu      sync.Mutex // guards all below
-	letters map[ID]*Record
-	list    []*Record // the same, in the order of their places
+	letters map[ID]*Stored
+	list    []*Stored // the same, in the order of their places
 	noted   map[ID]*note
 	courses map[string]Course // by group
 	bytes   int64
@@ -47,7 +47,7 @@ func NewMemory(o Options) (*Memory, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	return &Memory{options: o.Resolved(), room: NewRoom(o), letters: map[ID]*Record{}, noted: map[ID]*note{}, courses: map[string]Course{}, put: map[string]int64{}, taker: NewTaker()}, nil
+	return &Memory{options: o.Resolved(), room: NewRoom(o), letters: map[ID]*Stored{}, noted: map[ID]*note{}, courses: map[string]Course{}, put: map[string]int64{}, taker: NewTaker()}, nil
 }
 
 // Fail implements [Store].
@@ -109,7 +109,7 @@ func (m *Memory) Put(ctx context.Context, l Letter) error {
 func (m *Memory) tryPut(l *Letter) (*Notice, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var old Record
+	var old Stored
 	if r := m.letters[l.ID]; r != nil {
 		old = *r
 	}
@@ -135,7 +135,7 @@ func (m *Memory) tryPut(l *Letter) (*Notice, error) {
 
 // lack removes what is done or dropped until there is room for a letter. If that is not
 // enough, it says which waiting ones have to go.
-func (m *Memory) lack(old, next *Record) (*Notice, error) {
+func (m *Memory) lack(old, next *Stored) (*Notice, error) {
 	need, more := next.Bytes(), 1
 	if old.ID != "" {
 		need, more = need-old.Bytes(), 0
@@ -144,7 +144,7 @@ func (m *Memory) lack(old, next *Record) (*Notice, error) {
 		return len(m.letters)-letters+more > m.options.MaxLetters || m.bytes-bytes+need > m.options.MaxBytes
 	}
 	for lacks(0, 0) {
-		r := m.oldest(func(r *Record) bool { return !r.Live() && r.ID != next.ID })
+		r := m.oldest(func(r *Stored) bool { return !r.Live() && r.ID != next.ID })
 		if r == nil {
 			break
 		}
@@ -170,7 +170,7 @@ func (m *Memory) lack(old, next *Record) (*Notice, error) {
 }
 
 // oldest returns the one that came into its state first.
-func (m *Memory) oldest(of func(*Record) bool) (first *Record) {
+func (m *Memory) oldest(of func(*Stored) bool) (first *Stored) {
 	for _, r := range m.list {
 		if of(r) && (first == nil || r.Since.Before(first.Since)) {
 			first = r
@@ -196,7 +196,7 @@ func (m *Memory) removeWaiting(told Notice) error {
 }
 
 // keep replaces a record, or adds one if old is nil.
-func (m *Memory) keep(old *Record, next Record) {
+func (m *Memory) keep(old *Stored, next Stored) {
 	if old != nil && PlaceOf(&old.Letter) == PlaceOf(&next.Letter) {
 		m.bytes += next.Bytes() - old.Bytes()
 		*old = next
@@ -212,9 +212,9 @@ func (m *Memory) keep(old *Record, next Record) {
 	m.bytes += r.Bytes()
 }
 
-func byPlace(r *Record, p Place) int { return PlaceOf(&r.Letter).Compare(p) }
+func byPlace(r *Stored, p Place) int { return PlaceOf(&r.Letter).Compare(p) }
 
-func (m *Memory) remove(r *Record) {
+func (m *Memory) remove(r *Stored) {
 	at, _ := slices.BinarySearchFunc(m.list, PlaceOf(&r.Letter), byPlace)
 	m.list = slices.Delete(m.list, at, at+1)
 	delete(m.letters, r.ID)
@@ -280,7 +280,7 @@ func (m *Memory) Count(ctx context.Context, q Query) (all []Tally, err error) {
 }
 
 // named returns the letters that a query names, or all if it names none.
-func (m *Memory) named(q *Query) (some []*Record) {
+func (m *Memory) named(q *Query) (some []*Stored) {
 	if len(q.IDs) == 0 {
 		return m.list
 	}
@@ -293,7 +293,7 @@ func (m *Memory) named(q *Query) (some []*Record) {
 }
 
 // change decides about one letter and keeps what becomes of it.
-func (m *Memory) change(ctx context.Context, id ID, decide func(Record, time.Time) (Record, bool, error)) error {
+func (m *Memory) change(ctx context.Context, id ID, decide func(Stored, time.Time) (Stored, bool, error)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -312,12 +312,12 @@ func (m *Memory) change(ctx context.Context, id ID, decide func(Record, time.Tim
 
 // Resolve implements [Store].
 func (m *Memory) Resolve(ctx context.Context, id ID, res Resolution, by, note string) error {
-	return m.change(ctx, id, func(r Record, now time.Time) (Record, bool, error) { return r.Resolve(res, by, note, now) })
+	return m.change(ctx, id, func(r Stored, now time.Time) (Stored, bool, error) { return r.Resolve(res, by, note, now) })
 }
 
 // Drop implements [Store].
 func (m *Memory) Drop(ctx context.Context, id ID, by, note string) error {
-	return m.change(ctx, id, func(r Record, now time.Time) (Record, bool, error) { return r.Drop(by, note, now) })
+	return m.change(ctx, id, func(r Stored, now time.Time) (Stored, bool, error) { return r.Drop(by, note, now) })
 }
 
 // Groups implements [Store].

@@ -53,9 +53,9 @@ func (m *Memory) Order(ctx context.Context, q Query, d Drive) (Drive, error) {
 }
 
 // lapse lets the letters of a group wait again whose leases are over, and returns those that are taken.
-func (m *Memory) lapse(group string, now time.Time) (alive []Record) {
-	var over []*Record
-	var lost []Record
+func (m *Memory) lapse(group string, now time.Time) (alive []Stored) {
+	var over []*Stored
+	var lost []Stored
 	for _, r := range m.list {
 		switch {
 		case r.Group != group || r.State != Taken:
@@ -149,7 +149,7 @@ func (m *Memory) Take(ctx context.Context, group string, n int, lease time.Durat
 }
 
 // lease decides about a letter that a consumer has taken.
-func (m *Memory) lease(ctx context.Context, l Lease, decide func(Record, time.Time) error) error {
+func (m *Memory) lease(ctx context.Context, l Lease, decide func(Stored, time.Time) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (m *Memory) lease(ctx context.Context, l Lease, decide func(Record, time.Ti
 
 // Extend implements [Store].
 func (m *Memory) Extend(ctx context.Context, l Lease, lease time.Duration) error {
-	return m.lease(ctx, l, func(r Record, now time.Time) error {
+	return m.lease(ctx, l, func(r Stored, now time.Time) error {
 		next, err := r.Extend(l.Token, now.Add(lease))
 		if err == nil {
 			m.keep(m.letters[l.ID], next)
@@ -175,7 +175,7 @@ func (m *Memory) Extend(ctx context.Context, l Lease, lease time.Duration) error
 
 // Settle implements [Store].
 func (m *Memory) Settle(ctx context.Context, l Lease, v Verdict) error {
-	return m.lease(ctx, l, func(r Record, now time.Time) error {
+	return m.lease(ctx, l, func(r Stored, now time.Time) error {
 		next, changed, err := r.Settle(l.Token, v, now)
 		if err != nil || !changed {
 			return err

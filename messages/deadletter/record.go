@@ -11,10 +11,10 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// A Record is a letter as a store keeps it, with its lease. Its methods decide what
+// A Stored is a letter as a store keeps it, with its lease. Its methods decide what
 // becomes of it, by the time that they are given; they change nothing and return what to
 // keep. The zero value is no letter. It is for those who write stores.
-type Record struct {
+type Stored struct {
 	Letter
 	Token int64     // of the last taking, with its taker in the lowest bits; zero if there was none
 	Until time.Time // when the lease of a letter that is taken ends
@@ -41,10 +41,10 @@ func (id ID) Validate() error {
 
 // Live reports whether there is a letter that an operator or a consumer may still have to deal
 // with.
-func (r Record) Live() bool { return r.ID != "" && r.State <= Taken }
+func (r Stored) Live() bool { return r.ID != "" && r.State <= Taken }
 
 // Held reports whether the letter wants a Resolution before it may be redriven.
-func (r Record) Held() bool { return r.Live() && r.Reason == Unknown && r.Resolved == Unresolved }
+func (r Stored) Held() bool { return r.Live() && r.Reason == Unknown && r.Resolved == Unresolved }
 
 // Size returns what the letter counts for, in bytes.
 func (l *Letter) Size() int64 {
@@ -67,7 +67,7 @@ func (l Letter) Stripped(why error) Letter {
 }
 
 // Bytes returns what the record counts for: the letter's Size and its failures.
-func (r Record) Bytes() int64 {
+func (r Stored) Bytes() int64 {
 	n := r.Size()
 	for _, f := range r.Failures {
 		n += f.size()
@@ -77,7 +77,7 @@ func (r Record) Bytes() int64 {
 
 // Put returns the record once the letter is put away. Noted are the failures that were
 // written before there was one.
-func (r Record) Put(l Letter, noted []Failure, now time.Time) (Record, error) {
+func (r Stored) Put(l Letter, noted []Failure, now time.Time) (Stored, error) {
 	if err := l.ID.Validate(); err != nil {
 		return r, err
 	}
@@ -107,7 +107,7 @@ func (r Record) Put(l Letter, noted []Failure, now time.Time) (Record, error) {
 }
 
 // fail takes failures in the place of those that there are.
-func (r *Record) fail(all []Failure) {
+func (r *Stored) fail(all []Failure) {
 	r.Failures = all
 	for _, f := range all {
 		r.Attempts = max(r.Attempts, f.Attempt)
@@ -116,7 +116,7 @@ func (r *Record) fail(all []Failure) {
 }
 
 // spans widens the time from the first to the last failure.
-func (r *Record) spans(t time.Time) {
+func (r *Stored) spans(t time.Time) {
 	if t.IsZero() {
 		return
 	}
@@ -129,20 +129,20 @@ func (r *Record) spans(t time.Time) {
 }
 
 // Fail returns the record with one more failure.
-func (r Record) Fail(f Failure) Record {
+func (r Stored) Fail(f Failure) Stored {
 	r.fail(AddFailures(r.Failures, f))
 	return r
 }
 
 // move changes the state.
-func (r Record) move(to State, now time.Time) Record {
+func (r Stored) move(to State, now time.Time) Stored {
 	r.State, r.Since, r.Until = to, moment(now), time.Time{}
 	return r
 }
 
 // Lapsed reports whether the lease of a letter that is taken is over. If the clock was set back by
 // more than a second since the letter was taken, the lease's end is unknown, and it counts as over.
-func (r Record) Lapsed(now time.Time) bool {
+func (r Stored) Lapsed(now time.Time) bool {
 	return r.State == Taken && (!now.Before(r.Until) || r.Since.After(now.Add(setBack)))
 }
 
@@ -152,7 +152,7 @@ func lostBefore(all []Failure) bool { return len(all) > 0 && all[len(all)-1].Rea
 // Lost returns the record as one that waits since the consumer that took it is gone, and whether
 // its redrive may take it again: not after a second time in a row, and not if it wants a Resolution.
 // What was found out about its work is void: what became of that run is unknown.
-func (r Record) Lost(now time.Time) (next Record, again bool) {
+func (r Stored) Lost(now time.Time) (next Stored, again bool) {
 	again = !lostBefore(r.Failures)
 	r.Resolved = Unresolved
 	r.Token += 1 << takerBits // what the consumer says later is too late
@@ -168,10 +168,10 @@ const takerBits = 20
 func NewTaker() uint32 { return rand.Uint32N(1 << takerBits) }
 
 // taker returns who took the letter last.
-func (r Record) taker() uint32 { return uint32(r.Token & (1<<takerBits - 1)) }
+func (r Stored) taker() uint32 { return uint32(r.Token & (1<<takerBits - 1)) }
 
 // Take returns the record as one that a taker has until then, for a redrive.
-func (r Record) Take(drive string, taker uint32, until, now time.Time) Record {
+func (r Stored) Take(drive string, taker uint32, until, now time.Time) Stored {
 	r.Token = max(r.Token>>takerBits+1, now.UnixMilli())<<takerBits | int64(taker) // grows also where the letter was removed and put away anew
 	r.Redriven++
 	r.Drive = drive
@@ -182,7 +182,7 @@ func (r Record) Take(drive string, taker uint32, until, now time.Time) Record {
 
 // Extend returns the record with a longer lease. A lease that is over can be extended until another
 // consumer takes the letter.
-func (r Record) Extend(token int64, until time.Time) (Record, error) {
+func (r Stored) Extend(token int64, until time.Time) (Stored, error) {
 	if r.State != Taken || r.Token != token {
 		return r, ErrLost
 	}
@@ -192,7 +192,7 @@ func (r Record) Extend(token int64, until time.Time) (Record, error) {
 
 // Settle returns the record as the consumer says that it came out, and whether that is new:
 // a verdict that is given twice is one.
-func (r Record) Settle(token int64, v Verdict, now time.Time) (next Record, changed bool, err error) {
+func (r Stored) Settle(token int64, v Verdict, now time.Time) (next Stored, changed bool, err error) {
 	switch {
 	case v.State != Done && v.State != Waiting:
 		return r, false, fmt.Errorf("%w: a verdict is done or waiting, not %s", ErrState, v.State)
@@ -215,7 +215,7 @@ func (r Record) Settle(token int64, v Verdict, now time.Time) (next Record, chan
 
 // Resolve returns the record with what an operator found out about its work's effect. With
 // Unresolved it takes that back.
-func (r Record) Resolve(res Resolution, by, note string, now time.Time) (next Record, changed bool, err error) {
+func (r Stored) Resolve(res Resolution, by, note string, now time.Time) (next Stored, changed bool, err error) {
 	said := r.Resolved != Unresolved && (r.State == Waiting && r.Resolved == ResolvedAsFailed || r.State == Done && r.Resolved == ResolvedAsDone)
 	switch {
 	case res > ResolvedAsFailed:
@@ -246,7 +246,7 @@ func (r Record) Resolve(res Resolution, by, note string, now time.Time) (next Re
 }
 
 // noted returns the record with what was said of it, and behind that what was said before.
-func (r Record) noted(by, note string) Record {
+func (r Stored) noted(by, note string) Stored {
 	if r.Note != "" && r.Note != note {
 		before := "before: "
 		if r.Resolved != Unresolved {
@@ -263,7 +263,7 @@ func (r Record) noted(by, note string) Record {
 
 // Drop returns the record as given up by an operator, without headers and payload. A letter that a
 // consumer works on can't be dropped before its lease is over.
-func (r Record) Drop(by, note string, now time.Time) (next Record, changed bool, err error) {
+func (r Stored) Drop(by, note string, now time.Time) (next Stored, changed bool, err error) {
 	switch {
 	case r.ID == "":
 		return r, false, ErrNotFound

@@ -9,8 +9,8 @@ import (
 // it, the outcome of its run is unknown.
 func TestAResolutionIsUsedOnce(t *testing.T) {
 	now := time.Unix(1000, 0)
-	taken := func() Record {
-		r := Record{Letter: Letter{ID: "a", Group: "g", Reason: Unknown, State: Waiting}}
+	taken := func() Stored {
+		r := Stored{Letter: Letter{ID: "a", Group: "g", Reason: Unknown, State: Waiting}}
 		r, _, err := r.Resolve(ResolvedAsFailed, "ann", "", now)
 		if err != nil {
 			t.Fatal(err)

@@ -16,7 +16,7 @@ func TestPrintedLettersShowNoPayload(t *testing.T) {
 	l := deadletter.Letter{ID: "x", Group: "g", Reason: "failed", Payload: []byte("SECRET"), Headers: message.Headers{{Name: "Authorization", Value: "SECRET"}}}
 	hex := fmt.Sprintf("%x", "SECRET")
 	bytesOf := "83 69 67 82 69 84"
-	record := deadletter.Record{Letter: l}
+	record := deadletter.Stored{Letter: l}
 	for _, v := range []any{
 		l, &l, []deadletter.Letter{l}, map[string]deadletter.Letter{"a": l}, deadletter.Page{Letters: []deadletter.Letter{l}},
 		deadletter.Lease{Letter: l}, &deadletter.Lease{Letter: l}, record, &record, struct{ L deadletter.Letter }{l},

@@ -19,14 +19,14 @@ func TestDeliveriesAreNoAttempts(t *testing.T) {
 			m := order("x")
 			p.store.begin.Store(&errDown)
 			for m.Delivery = 1; m.Delivery < 12; m.Delivery++ {
-				p.want(p.deliver(m), Retry, ReasonStoreUnavailable)
+				p.want(p.deliver(m), Retry, CauseStoreUnavailable)
 			}
 			p.store.begin.Store(nil)
 			pass(time.Minute)
 			p.wantRuns(0)
-			for n, why := range []Reason{ReasonFailed, ReasonFailed, ReasonAttemptsExhausted} {
+			for n, why := range []Cause{CauseFailed, CauseFailed, CauseAttemptsExhausted} {
 				verb := Retry
-				if why != ReasonFailed {
+				if why != CauseFailed {
 					verb = DeadLetter
 				}
 				d := p.deliver(m)
@@ -43,51 +43,51 @@ func TestDeliveriesAreNoAttempts(t *testing.T) {
 
 // A mended dead letter can be sent again with its id, and has all attempts.
 func TestMendedMessageRuns(t *testing.T) {
-	permanent := func(context.Context) error { return Permanent(errWork) }
+	permanent := func(context.Context) error { return Reject(errWork) }
 	noEffect := func(ctx context.Context) error {
 		idempotency.NoEffect(ctx)
-		return Permanent(errWork)
+		return Reject(errWork)
 	}
 	for _, c := range []struct {
 		name string
 		g    idempotency.Guarantee
 		work func(context.Context) error
 		dead int // the delivery that ends among the dead letters
-		why  Reason
+		why  Cause
 		runs bool // the mended message does
 	}{
-		{"reexecute, a permanent error", idempotency.GuaranteeReexecute, permanent, 1, ReasonPermanent, true},
-		{"reexecute, too many errors", idempotency.GuaranteeReexecute, fails, 3, ReasonAttemptsExhausted, true},
-		{"tx, a permanent error", idempotency.GuaranteeTx, permanent, 1, ReasonPermanent, true},
-		{"tx, too many errors", idempotency.GuaranteeTx, fails, 3, ReasonAttemptsExhausted, true},
-		{"hold, without effect", idempotency.GuaranteeHold, noEffect, 1, ReasonPermanent, true},
-		{"hold: it may have had an effect", idempotency.GuaranteeHold, permanent, 1, ReasonUnknown, false},
+		{"reexecute, a permanent error", idempotency.GuaranteeReexecute, permanent, 1, CausePermanent, true},
+		{"reexecute, too many errors", idempotency.GuaranteeReexecute, fails, 3, CauseAttemptsExhausted, true},
+		{"tx, a permanent error", idempotency.GuaranteeTx, permanent, 1, CausePermanent, true},
+		{"tx, too many errors", idempotency.GuaranteeTx, fails, 3, CauseAttemptsExhausted, true},
+		{"hold, without effect", idempotency.GuaranteeHold, noEffect, 1, CausePermanent, true},
+		{"hold: it may have had an effect", idempotency.GuaranteeHold, permanent, 1, CauseUnknown, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: c.g}, Retry: policy.Retry{Attempts: 3}}, c.work)
 			for n := 1; n < c.dead; n++ {
-				p.want(p.deliver(order("x")), Retry, ReasonFailed)
+				p.want(p.deliver(order("x")), Retry, CauseFailed)
 			}
 			if c.dead > 1 && c.g != idempotency.GuaranteeTx {
-				p.want(p.deliver(order("another")), DeadLetter, ReasonMismatch) // while it is tried, it is what it was
+				p.want(p.deliver(order("another")), DeadLetter, CauseMismatch) // while it is tried, it is what it was
 			}
 			p.want(p.deliver(order("x")), DeadLetter, c.why)
 			if !c.runs {
-				p.want(p.deliver(order("mended")), DeadLetter, ReasonMismatch)
+				p.want(p.deliver(order("mended")), DeadLetter, CauseMismatch)
 				return
 			}
 			p.work = fails
 			if c.g != idempotency.GuaranteeHold {
 				d := p.deliver(order("mended"))
-				p.want(d, Retry, ReasonFailed)
+				p.want(d, Retry, CauseFailed)
 				if d.Attempt != 1 {
 					t.Errorf("attempt %d of the mended message", d.Attempt)
 				}
 			}
 			p.work = succeeds
-			p.want(p.deliver(order("mended")), Ack, ReasonDone)
-			p.want(p.deliver(order("mended")), Ack, ReasonDuplicate)
-			p.want(p.deliver(order("x")), DeadLetter, ReasonMismatch)
+			p.want(p.deliver(order("mended")), Ack, CauseDone)
+			p.want(p.deliver(order("mended")), Ack, CauseDuplicate)
+			p.want(p.deliver(order("x")), DeadLetter, CauseMismatch)
 		})
 	}
 }
@@ -103,10 +103,10 @@ func TestFailuresThatCanNotBeCounted(t *testing.T) {
 			p.store.begin.Store(&errDown)
 			return errWork
 		}
-		p.want(p.deliver(counted), Retry, ReasonFailed)
+		p.want(p.deliver(counted), Retry, CauseFailed)
 		p.store.begin.Store(nil)
 		pass(time.Minute)
 		p.work = fails
-		p.want(p.deliver(counted), DeadLetter, ReasonAttemptsExhausted)
+		p.want(p.deliver(counted), DeadLetter, CauseAttemptsExhausted)
 	})
 }

@@ -39,7 +39,7 @@ func (v Verb) String() string {
 
 var verbs = [...]string{"retry", "ack", "dead_letter"}
 
-// A Reason says why a message gets its Verb, and is meant as the label of a metric:
+// A Cause says why a message gets its Verb, and is meant as the label of a metric:
 //
 //	done               Ack         the work ran, and that is on record
 //	duplicate          Ack         it was done before; nothing ran
@@ -52,7 +52,7 @@ var verbs = [...]string{"retry", "ack", "dead_letter"}
 //	stopped            Retry       Handle's context had ended before anything ran
 //	refused            Retry       the consumer's policy did not admit the work; nothing ran
 //	not_put_away       Retry       it is a dead letter, and the store of letters did not take it
-//	permanent          DeadLetter  the work's error was marked Permanent, or is of a permanent class
+//	permanent          DeadLetter  the work's error was marked by Reject, or is of a permanent class
 //	attempts_exhausted DeadLetter  the work failed too often
 //	mismatch           DeadLetter  the id belongs to a message with another payload
 //	outcome_unknown    DeadLetter  under Hold, it is not known whether the work had its effect
@@ -63,36 +63,36 @@ var verbs = [...]string{"retry", "ack", "dead_letter"}
 //	unknown_version    DeadLetter  the headers are of a version that this program does not know
 //
 // Package consumer gives refused and not_put_away.
-type Reason string
+type Cause string
 
-// The reasons, in the order of the table at [Reason].
+// The causes, in the order of the table at [Cause].
 const (
-	ReasonDone              Reason = "done"               // the work ran
-	ReasonDuplicate         Reason = "duplicate"          // it was done before
-	ReasonFailed            Reason = "failed"             // the work failed, and may be repeated
-	ReasonInProgress        Reason = "in_progress"        // another consumer works on it
-	ReasonStoreUnavailable  Reason = "store_unavailable"  // the store did not answer
-	ReasonRecordUnreadable  Reason = "record_unreadable"  // the record can't be read
-	ReasonNotRecorded       Reason = "not_recorded"       // the work ran, and that is not on record
-	ReasonCommitUnknown     Reason = "commit_unknown"     // the answer to COMMIT was lost
-	ReasonStopped           Reason = "stopped"            // the context had ended
-	ReasonRefused           Reason = "refused"            // the policy did not admit the work
-	ReasonNotPutAway        Reason = "not_put_away"       // the store of dead letters did not take it
-	ReasonPermanent         Reason = "permanent"          // the work would fail again
-	ReasonAttemptsExhausted Reason = "attempts_exhausted" // the work failed too often
-	ReasonMismatch          Reason = "mismatch"           // the id has another payload
-	ReasonUnknown           Reason = "outcome_unknown"    // it is not known whether the work had its effect
-	ReasonExpired           Reason = "expired"            // the deadline has passed
-	ReasonNoID              Reason = "no_id"              // there is no id
-	ReasonTooLarge          Reason = "too_large"          // the payload is too long
-	ReasonHeaderUnreadable  Reason = "header_unreadable"  // a header can't be read
-	ReasonUnknownVersion    Reason = "unknown_version"    // the headers are of a newer program
+	CauseDone              Cause = "done"               // the work ran
+	CauseDuplicate         Cause = "duplicate"          // it was done before
+	CauseFailed            Cause = "failed"             // the work failed, and may be repeated
+	CauseInProgress        Cause = "in_progress"        // another consumer works on it
+	CauseStoreUnavailable  Cause = "store_unavailable"  // the store did not answer
+	CauseRecordUnreadable  Cause = "record_unreadable"  // the record can't be read
+	CauseNotRecorded       Cause = "not_recorded"       // the work ran, and that is not on record
+	CauseCommitUnknown     Cause = "commit_unknown"     // the answer to COMMIT was lost
+	CauseStopped           Cause = "stopped"            // the context had ended
+	CauseRefused           Cause = "refused"            // the policy did not admit the work
+	CauseNotPutAway        Cause = "not_put_away"       // the store of dead letters did not take it
+	CausePermanent         Cause = "permanent"          // the work would fail again
+	CauseAttemptsExhausted Cause = "attempts_exhausted" // the work failed too often
+	CauseMismatch          Cause = "mismatch"           // the id has another payload
+	CauseUnknown           Cause = "outcome_unknown"    // it is not known whether the work had its effect
+	CauseExpired           Cause = "expired"            // the deadline has passed
+	CauseNoID              Cause = "no_id"              // there is no id
+	CauseTooLarge          Cause = "too_large"          // the payload is too long
+	CauseHeaderUnreadable  Cause = "header_unreadable"  // a header can't be read
+	CauseUnknownVersion    Cause = "unknown_version"    // the headers are of a newer program
 )
 
 // A Disposition is what becomes of a message.
 type Disposition struct {
 	Verb    Verb
-	Reason  Reason
+	Cause   Cause
 	After   time.Duration // with Retry: how long to wait
 	Attempt int           // runs of the work so far, as far as known; zero if none
 	Err     error         // why, if there is an error behind it

@@ -27,7 +27,7 @@ func ExampleInbox_Handle() {
 			fmt.Println("booking", payload)
 			return nil
 		})
-		fmt.Println(d.Verb, "because", d.Reason)
+		fmt.Println(d.Verb, "because", d.Cause)
 	}
 	// Output:
 	// booking 12 EUR
@@ -37,16 +37,16 @@ func ExampleInbox_Handle() {
 }
 
 // An order that can't be read will be no better next time.
-func ExamplePermanent() {
+func ExampleReject() {
 	in, err := inbox.New("billing", idempotency.NewMemoryStore(0, 0), inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	d := in.Handle(context.Background(), inbox.Message{ID: "order-78"}, func(context.Context) error {
-		return inbox.Permanent(errors.New("no amount"))
+		return inbox.Reject(errors.New("no amount"))
 	})
-	fmt.Println(d.Verb, d.Reason, d.Err)
+	fmt.Println(d.Verb, d.Cause, d.Err)
 	// Output: dead_letter permanent no amount
 }
 

@@ -39,7 +39,7 @@ func (in *Inbox) disposed(ctx context.Context, d Disposition, begun time.Time) {
 	defer func() { _ = recover() }() // it takes nothing from the message
 	in.options.Stream.Observe(ctx, policy.Event{
 		Kind: policy.KindMessageDisposed, Dependency: in.options.Name, At: policy.Instant(time.Since(in.made)),
-		Code: d.Verb.String() + "/" + string(d.Reason), Attempt: uint8(min(d.Attempt, 255)), Took: time.Since(begun),
+		Code: d.Verb.String() + "/" + string(d.Cause), Attempt: uint8(min(d.Attempt, 255)), Took: time.Since(begun),
 	})
 }
 
@@ -94,21 +94,21 @@ func (h *handling) do() Disposition {
 // it leaves nothing of a transaction, so this run is counted before it begins, in the
 // record beside the message's, which it holds until it has ended.
 func (h *handling) watched() (d Disposition) {
-	a, err := h.in.failures.Do(h.caller, h.counter(), [32]byte{}, func(ctx context.Context) (idempotency.Result, idempotency.Outcome) {
+	a, err := h.in.failures.Do(h.caller, h.counter(), [32]byte{}, func(ctx context.Context) (idempotency.Result, idempotency.Ending) {
 		h.counted, h.age = idempotency.Attempt(ctx), idempotency.Age(ctx)
 		switch d = h.do(); {
 		case d.Verb != Retry:
-			return idempotency.Result{}, idempotency.OutcomeGivenUp // the next begins anew
-		case !h.ran, d.Reason == ReasonRefused, h.patient:
-			return idempotency.Result{}, idempotency.OutcomeRefused
+			return idempotency.Result{}, idempotency.EndingGivenUp // the next begins anew
+		case !h.ran, d.Cause == CauseRefused, h.patient:
+			return idempotency.Result{}, idempotency.EndingRefused
 		}
-		return idempotency.Result{}, idempotency.OutcomeFailed
+		return idempotency.Result{}, idempotency.EndingFailed
 	})
 	switch {
 	case h.counted > 0:
 		return d
 	case err != nil:
-		return h.retry(ReasonStoreUnavailable, err)
+		return h.retry(CauseStoreUnavailable, err)
 	}
 	return h.dispose(a, nil)
 }
@@ -120,17 +120,17 @@ func (h *handling) counter() idempotency.ID { return idempotency.IDOf(h.in.scope
 func (in *Inbox) unfit(ctx context.Context, m *Message) (d Disposition, refused bool) {
 	switch {
 	case m.ID == "":
-		return Disposition{Verb: DeadLetter, Reason: ReasonNoID}, true
+		return Disposition{Verb: DeadLetter, Cause: CauseNoID}, true
 	case len(m.Payload) > in.options.MaxPayload:
-		return Disposition{Verb: DeadLetter, Reason: ReasonTooLarge,
+		return Disposition{Verb: DeadLetter, Cause: CauseTooLarge,
 			Err: fmt.Errorf("inbox: the payload has %d bytes, and %d are the most", len(m.Payload), in.options.MaxPayload)}, true
 	case ctx.Err() != nil:
-		return Disposition{Reason: ReasonStopped, Err: context.Cause(ctx)}, true
+		return Disposition{Cause: CauseStopped, Err: context.Cause(ctx)}, true
 	}
 	if err := m.Headers.Check(); errors.Is(err, message.ErrVersion) {
-		return Disposition{Verb: DeadLetter, Reason: ReasonUnknownVersion, Err: err}, true
+		return Disposition{Verb: DeadLetter, Cause: CauseUnknownVersion, Err: err}, true
 	} else if err != nil {
-		return Disposition{Verb: DeadLetter, Reason: ReasonHeaderUnreadable, Err: err}, true
+		return Disposition{Verb: DeadLetter, Cause: CauseHeaderUnreadable, Err: err}, true
 	}
 	return Disposition{}, false
 }
@@ -138,7 +138,7 @@ func (in *Inbox) unfit(ctx context.Context, m *Message) (d Disposition, refused 
 // A handling is a message while it is handled.
 type handling struct {
 	in      *Inbox
-	running func(context.Context) (idempotency.Result, idempotency.Outcome) // is run
+	running func(context.Context) (idempotency.Result, idempotency.Ending) // is run
 
 	m      Message
 	id     idempotency.ID
@@ -152,19 +152,19 @@ type handling struct {
 	patient bool          // its runs are used up, and it is tried on
 	attempt int
 	err     error         // of the work
-	why     Reason        // what becomes of a message whose work failed
-	after   time.Duration // with ReasonFailed: until the next delivery
+	why     Cause         // what becomes of a message whose work failed
+	after   time.Duration // with CauseFailed: until the next delivery
 }
 
 // run runs the work. What it did when it failed is unknown.
-func (h *handling) run(ctx context.Context) (idempotency.Result, idempotency.Outcome) {
+func (h *handling) run(ctx context.Context) (idempotency.Result, idempotency.Ending) {
 	h.ran, h.attempt, h.age = true, max(idempotency.Attempt(ctx), h.counted), max(idempotency.Age(ctx), h.age)
 	begun := time.Now()
 	defer func() { h.age += time.Since(begun) }()
 	if h.hopeless() {
 		h.ran = false
 		idempotency.NoEffect(ctx)
-		return idempotency.Result{}, idempotency.OutcomeGivenUp
+		return idempotency.Result{}, idempotency.EndingGivenUp
 	}
 	until := &joined.Context{Context: ctx, Other: h.alive, Unread: true, Cause: ErrExpired}
 	until.At, _ = h.m.Headers.Deadline()
@@ -172,15 +172,15 @@ func (h *handling) run(ctx context.Context) (idempotency.Result, idempotency.Out
 	h.err = guarded(until, h.work)
 	switch h.why = h.reason(); {
 	case h.err == nil:
-		return idempotency.Result{}, idempotency.OutcomeSucceeded
-	case errors.Is(h.err, ErrAbandoned) && !(h.why == ReasonAttemptsExhausted && h.in.options.Guarantee == idempotency.GuaranteeReexecute):
-		return idempotency.Result{}, idempotency.OutcomeAbandoned
-	case h.why == ReasonPermanent, h.why == ReasonAttemptsExhausted:
-		return idempotency.Result{}, idempotency.OutcomeGivenUp // it may be mended and sent again
-	case h.why == ReasonRefused, h.patient:
-		return idempotency.Result{}, idempotency.OutcomeRefused // no run, and those before count
+		return idempotency.Result{}, idempotency.EndingSucceeded
+	case errors.Is(h.err, ErrAbandoned) && !(h.why == CauseAttemptsExhausted && h.in.options.Guarantee == idempotency.GuaranteeReexecute):
+		return idempotency.Result{}, idempotency.EndingAbandoned
+	case h.why == CausePermanent, h.why == CauseAttemptsExhausted:
+		return idempotency.Result{}, idempotency.EndingGivenUp // it may be mended and sent again
+	case h.why == CauseRefused, h.patient:
+		return idempotency.Result{}, idempotency.EndingRefused // no run, and those before count
 	}
-	return idempotency.Result{}, idempotency.OutcomeUnknown
+	return idempotency.Result{}, idempotency.EndingUnknown
 }
 
 // hopeless reports whether there is no point in another run: the deadline has passed, or the
@@ -188,7 +188,7 @@ func (h *handling) run(ctx context.Context) (idempotency.Result, idempotency.Out
 func (h *handling) hopeless() bool {
 	h.why = ""
 	if end, _ := h.m.Headers.Deadline(); !end.IsZero() && !time.Now().Before(end) {
-		h.why, h.err = ReasonExpired, fmt.Errorf("%w %v ago", ErrExpired, time.Since(end).Round(time.Millisecond))
+		h.why, h.err = CauseExpired, fmt.Errorf("%w %v ago", ErrExpired, time.Since(end).Round(time.Millisecond))
 		return true
 	}
 	if h.attempt > 1 {
@@ -197,7 +197,7 @@ func (h *handling) hopeless() bool {
 		h.judged(func() { _, why = h.judge(ErrNeverEnded, h.attempt-1) })
 		h.m.Judge = judge
 		if why == policy.AttemptsExhausted {
-			h.why, h.err = ReasonAttemptsExhausted, fmt.Errorf("%w: there were %d runs", ErrNeverEnded, h.attempt-1)
+			h.why, h.err = CauseAttemptsExhausted, fmt.Errorf("%w: there were %d runs", ErrNeverEnded, h.attempt-1)
 			h.attempt--
 			return true
 		}
@@ -245,18 +245,18 @@ func (h *handling) dispose(a idempotency.Answer, err error) Disposition {
 	}
 	switch a.Decision {
 	case idempotency.DecisionRun:
-		if h.why == ReasonExpired {
+		if h.why == CauseExpired {
 			return h.expired()
 		}
 		return h.ended(a.Record.State)
 	case idempotency.DecisionReplay:
-		return Disposition{Verb: Ack, Reason: ReasonDuplicate, Attempt: a.Record.Attempt}
+		return Disposition{Verb: Ack, Cause: CauseDuplicate, Attempt: a.Record.Attempt}
 	case idempotency.DecisionInProgress:
-		return Disposition{Reason: ReasonInProgress, After: machine.AskAgain(a.Left)}
+		return Disposition{Cause: CauseInProgress, After: machine.AskAgain(a.Left)}
 	case idempotency.DecisionMismatch:
-		return Disposition{Verb: DeadLetter, Reason: ReasonMismatch}
+		return Disposition{Verb: DeadLetter, Cause: CauseMismatch}
 	}
-	return Disposition{Verb: DeadLetter, Reason: ReasonUnknown, Attempt: a.Record.Attempt}
+	return Disposition{Verb: DeadLetter, Cause: CauseUnknown, Attempt: a.Record.Attempt}
 }
 
 // unanswered decides when the store did not take the end of the work, or not even
@@ -264,13 +264,13 @@ func (h *handling) dispose(a idempotency.Answer, err error) Disposition {
 func (h *handling) unanswered(err error) Disposition {
 	switch {
 	case errors.Is(err, idempotency.ErrUnknown):
-		return h.retry(ReasonCommitUnknown, err)
+		return h.retry(CauseCommitUnknown, err)
 	case errors.Is(err, idempotency.ErrUnreadable):
-		return h.retry(ReasonRecordUnreadable, err)
+		return h.retry(CauseRecordUnreadable, err)
 	case !h.ran:
-		return h.retry(ReasonStoreUnavailable, err)
+		return h.retry(CauseStoreUnavailable, err)
 	case h.in.options.Guarantee != idempotency.GuaranteeTx:
-		return h.retry(ReasonNotRecorded, errors.Join(err, h.err))
+		return h.retry(CauseNotRecorded, errors.Join(err, h.err))
 	case h.err == nil:
 		h.err = err // the database refused to commit: that can be the message's fault
 	}
@@ -281,9 +281,9 @@ func (h *handling) unanswered(err error) Disposition {
 func (h *handling) ended(s idempotency.State) Disposition {
 	switch s {
 	case idempotency.StateDone:
-		return Disposition{Verb: Ack, Reason: ReasonDone, Attempt: h.attempt}
+		return Disposition{Verb: Ack, Cause: CauseDone, Attempt: h.attempt}
 	case idempotency.StateUnknown:
-		return Disposition{Verb: DeadLetter, Reason: ReasonUnknown, Attempt: h.attempt, Err: h.err}
+		return Disposition{Verb: DeadLetter, Cause: CauseUnknown, Attempt: h.attempt, Err: h.err}
 	}
 	return h.failed()
 }
@@ -297,7 +297,7 @@ func stopped(ctx context.Context) bool {
 
 // expired decides about a message whose deadline has passed.
 func (h *handling) expired() Disposition {
-	d := Disposition{Verb: DeadLetter, Reason: ReasonExpired, Attempt: h.attempt - 1, Err: h.err}
+	d := Disposition{Verb: DeadLetter, Cause: CauseExpired, Attempt: h.attempt - 1, Err: h.err}
 	if h.in.options.DropExpired {
 		d.Verb = Ack
 	}
@@ -305,19 +305,19 @@ func (h *handling) expired() Disposition {
 }
 
 // reason says what becomes of a message whose work failed, by the runs that are known.
-func (h *handling) reason() (why Reason) {
+func (h *handling) reason() (why Cause) {
 	if h.err != nil {
 		h.judged(func() { why = h.verdict() })
 	}
 	return why
 }
 
-func (h *handling) verdict() Reason {
+func (h *handling) verdict() Cause {
 	switch {
-	case IsPermanent(h.err):
-		return ReasonPermanent
+	case isRejected(h.err):
+		return CausePermanent
 	case stopped(h.caller):
-		return ReasonStopped // not the message's fault
+		return CauseStopped // not the message's fault
 	}
 	after, why := h.judge(h.err, h.attempt)
 	if h.patient = why == policy.AttemptsExhausted && h.age < h.in.options.GiveUpAfter && !h.own(); h.patient {
@@ -326,13 +326,13 @@ func (h *handling) verdict() Reason {
 	h.after = max(after, time.Nanosecond)
 	switch {
 	case why == policy.None:
-		return ReasonFailed
+		return CauseFailed
 	case why == policy.AttemptsExhausted:
-		return ReasonAttemptsExhausted
+		return CauseAttemptsExhausted
 	case why.Local():
-		return ReasonRefused
+		return CauseRefused
 	}
-	return ReasonPermanent
+	return CausePermanent
 }
 
 // own reports whether it is the message's own fault for certain, and no outage, that its work
@@ -345,17 +345,17 @@ func (h *handling) own() bool {
 // failed decides after an error of the work that left no effect, or may be repeated
 // nevertheless.
 func (h *handling) failed() Disposition {
-	if h.in.failures != nil && h.ran && h.why != ReasonRefused {
+	if h.in.failures != nil && h.ran && h.why != CauseRefused {
 		if h.counted == 0 {
 			h.countFailure()
 		}
 		h.why, h.attempt = h.reason(), max(h.attempt, 1)
 	}
-	if h.why == ReasonPermanent || h.why == ReasonAttemptsExhausted {
-		return Disposition{Verb: DeadLetter, Reason: h.why, Attempt: h.attempt, Err: h.err}
+	if h.why == CausePermanent || h.why == CauseAttemptsExhausted {
+		return Disposition{Verb: DeadLetter, Cause: h.why, Attempt: h.attempt, Err: h.err}
 	}
-	if h.why == ReasonFailed || h.why == ReasonRefused {
-		return Disposition{Reason: h.why, After: h.after, Attempt: h.attempt, Err: h.err}
+	if h.why == CauseFailed || h.why == CauseRefused {
+		return Disposition{Cause: h.why, After: h.after, Attempt: h.attempt, Err: h.err}
 	}
 	return h.retry(h.why, h.err)
 }
@@ -364,24 +364,24 @@ func (h *handling) failed() Disposition {
 // the message's record, so failures are counted in one beside it, which a dead letter clears. If
 // the store does not answer, this run is not the last attempt.
 func (h *handling) countFailure() {
-	if h.reason() == ReasonStopped {
+	if h.reason() == CauseStopped {
 		return
 	}
 	h.attempt = 0
-	_, _ = h.in.failures.Do(h.caller, h.counter(), [32]byte{}, func(ctx context.Context) (idempotency.Result, idempotency.Outcome) {
+	_, _ = h.in.failures.Do(h.caller, h.counter(), [32]byte{}, func(ctx context.Context) (idempotency.Result, idempotency.Ending) {
 		h.attempt, h.age = idempotency.Attempt(ctx), idempotency.Age(ctx)
 		switch why := h.reason(); {
-		case why == ReasonPermanent, why == ReasonAttemptsExhausted:
-			return idempotency.Result{}, idempotency.OutcomeGivenUp
+		case why == CausePermanent, why == CauseAttemptsExhausted:
+			return idempotency.Result{}, idempotency.EndingGivenUp
 		case h.patient:
-			return idempotency.Result{}, idempotency.OutcomeRefused
+			return idempotency.Result{}, idempotency.EndingRefused
 		}
-		return idempotency.Result{}, idempotency.OutcomeFailed
+		return idempotency.Result{}, idempotency.EndingFailed
 	})
 }
 
 // retry asks for another delivery: the later, the more there were.
-func (h *handling) retry(why Reason, err error) Disposition {
+func (h *handling) retry(why Cause, err error) Disposition {
 	n := max(h.attempt, h.m.Delivery, 1)
-	return Disposition{Reason: why, After: machine.PutOff(&h.in.options.Retry, n, h.seed()), Attempt: h.attempt, Err: err}
+	return Disposition{Cause: why, After: machine.PutOff(&h.in.options.Retry, n, h.seed()), Attempt: h.attempt, Err: err}
 }

@@ -64,7 +64,7 @@ func (s *shelf) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Wor
 		return a, nil
 	}
 	res, how, err := run(ctx, a.Record)
-	if err != nil || how == idempotency.OutcomeFailed {
+	if err != nil || how == idempotency.EndingFailed {
 		return a, err
 	}
 	if err := failing(&s.commit); err != nil {
@@ -103,12 +103,12 @@ func (p *post) deliverTo(ctx context.Context, m Message) Disposition {
 	})
 }
 
-func (p *post) want(d Disposition, v Verb, why Reason) {
+func (p *post) want(d Disposition, v Verb, why Cause) {
 	p.Helper()
-	if d.Verb != v || d.Reason != why {
-		p.Errorf("%v because %s (%v), want %v because %s", d.Verb, d.Reason, d.Err, v, why)
+	if d.Verb != v || d.Cause != why {
+		p.Errorf("%v because %s (%v), want %v because %s", d.Verb, d.Cause, d.Err, v, why)
 	}
-	if (d.Verb == Retry && why != ReasonStopped) != (d.After > 0) {
+	if (d.Verb == Retry && why != CauseStopped) != (d.After > 0) {
 		p.Errorf("%v after %v", d.Verb, d.After)
 	}
 }

@@ -16,7 +16,7 @@ import (
 type Options struct {
 	// RunnerConfig is how the work runs, with three differences. Its Stream gets one event
 	// of policy.KindMessageDisposed for each message that was handled. Code is the Verb
-	// and the Reason with a slash between, as in "dead_letter/mismatch"; Took is how long that
+	// and the Cause with a slash between, as in "dead_letter/mismatch"; Took is how long that
 	// lasted. Retention is how long
 	// the id of a message that is done is known: zero means as long as BrokerRetention
 	// and DeadLetterRetention together, or 30 days if they are zero too. Under Hold an
@@ -239,25 +239,25 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-type permanent struct{ error }
+type rejected struct{ error }
 
-func (p permanent) Unwrap() error { return p.error }
+func (p rejected) Unwrap() error { return p.error }
 
 // Outcome is what package classify asks of errors that know what they mean.
-func (p permanent) Outcome() policy.Outcome { return policy.Outcome{Class: policy.ClassBusiness} }
+func (p rejected) Outcome() policy.Outcome { return policy.Outcome{Class: policy.ClassBusiness} }
 
-// IsPermanent reports whether an error was marked by Permanent.
-func IsPermanent(err error) bool {
-	var p permanent
+// isRejected reports whether an error was marked by Reject.
+func isRejected(err error) bool {
+	var p rejected
 	return errors.As(err, &p)
 }
 
-// Permanent marks an error of the work that will be the same next time: the message
+// Reject marks an error of the work that will be the same next time: the message
 // is a dead letter at once. It is a business outcome ([policy.ClassBusiness]), and so no
 // failure of what the work called. Nil stays nil.
-func Permanent(err error) error {
+func Reject(err error) error {
 	if err == nil {
 		return nil
 	}
-	return permanent{err}
+	return rejected{err}
 }

@@ -19,8 +19,8 @@ import (
 func TestRedeliveryAfterSuccessIsAcked(t *testing.T) { // 70
 	for _, g := range guarantees {
 		p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: g}}, succeeds)
-		p.want(p.deliver(order("x")), Ack, ReasonDone)
-		p.want(p.deliver(order("x")), Ack, ReasonDuplicate)
+		p.want(p.deliver(order("x")), Ack, CauseDone)
+		p.want(p.deliver(order("x")), Ack, CauseDuplicate)
 		p.wantRuns(1)
 	}
 }
@@ -35,13 +35,13 @@ func TestRedeliveryAfterAnError(t *testing.T) { // 71
 		g     idempotency.Guarantee
 		work  func(context.Context) error
 		verb  Verb
-		why   Reason
+		why   Cause
 		again bool // the work runs again, and then succeeds
 	}{
-		{"tx: rolled back, runs again", idempotency.GuaranteeTx, fails, Retry, ReasonFailed, true},
-		{"reexecute: runs again", idempotency.GuaranteeReexecute, fails, Retry, ReasonFailed, true},
-		{"hold: may have had an effect, does not run again", idempotency.GuaranteeHold, fails, DeadLetter, ReasonUnknown, false},
-		{"hold and no effect: runs again", idempotency.GuaranteeHold, noEffect, Retry, ReasonFailed, true},
+		{"tx: rolled back, runs again", idempotency.GuaranteeTx, fails, Retry, CauseFailed, true},
+		{"reexecute: runs again", idempotency.GuaranteeReexecute, fails, Retry, CauseFailed, true},
+		{"hold: may have had an effect, does not run again", idempotency.GuaranteeHold, fails, DeadLetter, CauseUnknown, false},
+		{"hold and no effect: runs again", idempotency.GuaranteeHold, noEffect, Retry, CauseFailed, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: c.g}}, c.work)
@@ -52,11 +52,11 @@ func TestRedeliveryAfterAnError(t *testing.T) { // 71
 			}
 			p.work = succeeds
 			if !c.again {
-				p.want(p.deliver(order("x")), DeadLetter, ReasonUnknown)
+				p.want(p.deliver(order("x")), DeadLetter, CauseUnknown)
 				p.wantRuns(1)
 				return
 			}
-			p.want(p.deliver(order("x")), Ack, ReasonDone)
+			p.want(p.deliver(order("x")), Ack, CauseDone)
 			p.wantRuns(2)
 		})
 	}
@@ -70,16 +70,16 @@ func TestDuplicateWhileRunning(t *testing.T) { // 72, 73
 				return nil
 			})
 			var all sync.WaitGroup
-			all.Go(func() { p.want(p.deliver(order("x")), Ack, ReasonDone) })
+			all.Go(func() { p.want(p.deliver(order("x")), Ack, CauseDone) })
 			for range 59 {
 				pass(time.Second)
 				d := p.deliver(order("x"))
-				p.want(d, Retry, ReasonInProgress)
+				p.want(d, Retry, CauseInProgress)
 				if d.After < time.Second || d.After > 5*time.Second {
 					t.Errorf("retry after %v", d.After)
 				}
 			}
-			p.want(p.deliver(order("y")), DeadLetter, ReasonMismatch)
+			p.want(p.deliver(order("y")), DeadLetter, CauseMismatch)
 			all.Wait()
 			p.wantRuns(1)
 		})
@@ -89,9 +89,9 @@ func TestDuplicateWhileRunning(t *testing.T) { // 72, 73
 func TestSameIDOtherPayloadIsADeadLetter(t *testing.T) { // 73
 	for _, g := range guarantees {
 		p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: g}}, succeeds)
-		p.want(p.deliver(order("x")), Ack, ReasonDone)
-		p.want(p.deliver(order("y")), DeadLetter, ReasonMismatch)
-		p.want(p.deliver(order("x")), Ack, ReasonDuplicate) // the record is as it was
+		p.want(p.deliver(order("x")), Ack, CauseDone)
+		p.want(p.deliver(order("y")), DeadLetter, CauseMismatch)
+		p.want(p.deliver(order("x")), Ack, CauseDuplicate) // the record is as it was
 		p.wantRuns(1)
 	}
 }
@@ -131,24 +131,24 @@ func TestOptions(t *testing.T) { // 74
 func TestAttempts(t *testing.T) {
 	p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}, Retry: policy.Retry{Attempts: 3}}, fails)
 	for range 2 {
-		p.want(p.deliver(order("x")), Retry, ReasonFailed)
+		p.want(p.deliver(order("x")), Retry, CauseFailed)
 	}
 	d := p.deliver(order("x"))
-	p.want(d, DeadLetter, ReasonAttemptsExhausted)
+	p.want(d, DeadLetter, CauseAttemptsExhausted)
 	if d.Attempt != 3 || !errors.Is(d.Err, errWork) {
 		t.Errorf("attempt %d, %v", d.Attempt, d.Err)
 	}
 	p.work = succeeds // mended and sent again
-	p.want(p.deliver(order("x")), Ack, ReasonDone)
+	p.want(p.deliver(order("x")), Ack, CauseDone)
 
 	p = newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx}, Retry: policy.Retry{Attempts: 3}}, fails)
 	for _, c := range []struct {
 		delivery int
 		verb     Verb
-		why      Reason
+		why      Cause
 	}{
-		{0, Retry, ReasonFailed}, {12, Retry, ReasonFailed}, {13, DeadLetter, ReasonAttemptsExhausted}, // however often it was delivered
-		{1, Retry, ReasonFailed}, {2, Retry, ReasonFailed}, {3, DeadLetter, ReasonAttemptsExhausted}, // the dead letter was sent again
+		{0, Retry, CauseFailed}, {12, Retry, CauseFailed}, {13, DeadLetter, CauseAttemptsExhausted}, // however often it was delivered
+		{1, Retry, CauseFailed}, {2, Retry, CauseFailed}, {3, DeadLetter, CauseAttemptsExhausted}, // the dead letter was sent again
 	} {
 		m := order("x")
 		m.Delivery = c.delivery
@@ -158,7 +158,7 @@ func TestAttempts(t *testing.T) {
 
 	p = newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}, Retry: policy.Retry{Attempts: 1_000_000}}, fails)
 	for range 100 {
-		p.want(p.deliver(order("x")), Retry, ReasonFailed)
+		p.want(p.deliver(order("x")), Retry, CauseFailed)
 	}
 }
 
@@ -173,16 +173,16 @@ func TestBackoffGrowsWithAttempts(t *testing.T) {
 
 func TestPermanentErrorIsADeadLetter(t *testing.T) {
 	for _, g := range []idempotency.Guarantee{idempotency.GuaranteeReexecute, idempotency.GuaranteeTx} {
-		p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: g}}, func(context.Context) error { return Permanent(errWork) })
+		p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: g}}, func(context.Context) error { return Reject(errWork) })
 		d := p.deliver(order("x"))
-		p.want(d, DeadLetter, ReasonPermanent)
+		p.want(d, DeadLetter, CausePermanent)
 		if !errors.Is(d.Err, errWork) {
 			t.Errorf("%v", d.Err)
 		}
 		p.work = succeeds
-		p.want(p.deliver(order("x")), Ack, ReasonDone)
+		p.want(p.deliver(order("x")), Ack, CauseDone)
 	}
-	if Permanent(nil) != nil {
+	if Reject(nil) != nil {
 		t.Error("nil became an error")
 	}
 }
@@ -191,11 +191,11 @@ func TestPanics(t *testing.T) {
 	for _, c := range []struct {
 		g    idempotency.Guarantee
 		verb Verb
-		why  Reason
+		why  Cause
 	}{
-		{idempotency.GuaranteeHold, DeadLetter, ReasonUnknown},
-		{idempotency.GuaranteeReexecute, Retry, ReasonFailed},
-		{idempotency.GuaranteeTx, Retry, ReasonFailed},
+		{idempotency.GuaranteeHold, DeadLetter, CauseUnknown},
+		{idempotency.GuaranteeReexecute, Retry, CauseFailed},
+		{idempotency.GuaranteeTx, Retry, CauseFailed},
 	} {
 		p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: c.g}}, func(context.Context) error { panic(errWork) })
 		d := p.deliver(order("x"))
@@ -217,7 +217,7 @@ func TestGoexitSettlesTheRecord(t *testing.T) {
 	all.Go(func() { p.deliver(order("x")) })
 	all.Wait()
 	p.work = succeeds
-	p.want(p.deliver(order("x")), Ack, ReasonDone)
+	p.want(p.deliver(order("x")), Ack, CauseDone)
 }
 
 func TestStoreDown(t *testing.T) {
@@ -225,11 +225,11 @@ func TestStoreDown(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: g}}, succeeds)
 			p.store.begin.Store(&errDown)
-			p.want(p.deliver(order("x")), Retry, ReasonStoreUnavailable)
+			p.want(p.deliver(order("x")), Retry, CauseStoreUnavailable)
 			p.wantRuns(0)
 			p.store.begin.Store(nil)
 			pass(time.Minute)
-			p.want(p.deliver(order("x")), Ack, ReasonDone)
+			p.want(p.deliver(order("x")), Ack, CauseDone)
 		})
 	}
 }
@@ -242,11 +242,11 @@ func TestStoreDownAfterTheWork(t *testing.T) {
 				p.store.apply.Store(&errDown)
 				return nil
 			}
-			p.want(p.deliver(order("x")), Retry, ReasonNotRecorded)
-			p.want(p.deliver(order("x")), Retry, ReasonInProgress)
+			p.want(p.deliver(order("x")), Retry, CauseNotRecorded)
+			p.want(p.deliver(order("x")), Retry, CauseInProgress)
 			p.store.apply.Store(nil)
 			pass(20 * time.Second) // the result is brought later
-			p.want(p.deliver(order("x")), Ack, ReasonDuplicate)
+			p.want(p.deliver(order("x")), Ack, CauseDuplicate)
 			p.wantRuns(1)
 			pass(time.Minute)
 		})
@@ -260,16 +260,16 @@ func TestCommit(t *testing.T) {
 		err      error
 		delivery int
 		verb     Verb
-		why      Reason
+		why      Cause
 	}{
-		{"its answer was lost", unknown, 1, Retry, ReasonCommitUnknown},
-		{"its answer was lost, and it was the last delivery", unknown, 10, Retry, ReasonCommitUnknown},
-		{"refused", errDown, 1, Retry, ReasonFailed},
-		{"refused at the last delivery, which is the first run", errDown, 10, Retry, ReasonFailed},
-		{"refused for the last time", errDown, 1, DeadLetter, ReasonAttemptsExhausted},
+		{"its answer was lost", unknown, 1, Retry, CauseCommitUnknown},
+		{"its answer was lost, and it was the last delivery", unknown, 10, Retry, CauseCommitUnknown},
+		{"refused", errDown, 1, Retry, CauseFailed},
+		{"refused at the last delivery, which is the first run", errDown, 10, Retry, CauseFailed},
+		{"refused for the last time", errDown, 1, DeadLetter, CauseAttemptsExhausted},
 	} {
 		o := Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx}}
-		if c.why == ReasonAttemptsExhausted {
+		if c.why == CauseAttemptsExhausted {
 			o.Retry.Attempts = 1
 		}
 		p := newPost(t, o, succeeds)
@@ -287,7 +287,7 @@ func TestCommit(t *testing.T) {
 func TestUnreadableRecordIsRetried(t *testing.T) {
 	p := newPost(t, Options{}, succeeds)
 	p.store.begin.Store(&idempotency.ErrUnreadable)
-	p.want(p.deliver(order("x")), Retry, ReasonRecordUnreadable)
+	p.want(p.deliver(order("x")), Retry, CauseRecordUnreadable)
 	p.wantRuns(0)
 }
 
@@ -295,11 +295,11 @@ func TestStop(t *testing.T) {
 	for _, c := range []struct {
 		g    idempotency.Guarantee
 		verb Verb
-		why  Reason
+		why  Cause
 	}{
-		{idempotency.GuaranteeHold, DeadLetter, ReasonUnknown},
-		{idempotency.GuaranteeReexecute, Retry, ReasonStopped},
-		{idempotency.GuaranteeTx, Retry, ReasonStopped},
+		{idempotency.GuaranteeHold, DeadLetter, CauseUnknown},
+		{idempotency.GuaranteeReexecute, Retry, CauseStopped},
+		{idempotency.GuaranteeTx, Retry, CauseStopped},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: c.g}, Retry: policy.Retry{Attempts: 1}}, func(ctx context.Context) error {
@@ -309,10 +309,10 @@ func TestStop(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			d := p.deliverTo(ctx, order("x"))
-			if d.Verb != c.verb || d.Reason != c.why {
+			if d.Verb != c.verb || d.Cause != c.why {
 				t.Errorf("%v: %+v", c.g, d)
 			}
-			if d := p.deliverTo(ctx, Message{ID: "another"}); d.Verb != Retry || d.Reason != ReasonStopped {
+			if d := p.deliverTo(ctx, Message{ID: "another"}); d.Verb != Retry || d.Cause != CauseStopped {
 				t.Errorf("after the stop: %+v", d)
 			}
 			p.wantRuns(1)
@@ -327,17 +327,17 @@ func TestLostRun(t *testing.T) {
 		g       idempotency.Guarantee
 		recover func(context.Context, idempotency.Record) (idempotency.Change, error)
 		verb    Verb
-		why     Reason
+		why     Cause
 		runs    int64
 	}{
-		{"hold", idempotency.GuaranteeHold, nil, DeadLetter, ReasonUnknown, 0},
+		{"hold", idempotency.GuaranteeHold, nil, DeadLetter, CauseUnknown, 0},
 		{"hold, and it can be found out that it was done", idempotency.GuaranteeHold, func(context.Context, idempotency.Record) (idempotency.Change, error) {
 			return idempotency.Change{State: idempotency.StateDone}, nil
-		}, Ack, ReasonDuplicate, 0},
+		}, Ack, CauseDuplicate, 0},
 		{"hold, and it can be found out that nothing was done", idempotency.GuaranteeHold, func(context.Context, idempotency.Record) (idempotency.Change, error) {
 			return idempotency.Change{State: idempotency.StateRetryable}, nil
-		}, Ack, ReasonDone, 1},
-		{"reexecute", idempotency.GuaranteeReexecute, nil, Ack, ReasonDone, 1},
+		}, Ack, CauseDone, 1},
+		{"reexecute", idempotency.GuaranteeReexecute, nil, Ack, CauseDone, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -347,7 +347,7 @@ func TestLostRun(t *testing.T) {
 				if _, err := p.store.Begin(t.Context(), dead); err != nil {
 					t.Fatal(err)
 				}
-				p.want(p.deliver(order("x")), Retry, ReasonInProgress)
+				p.want(p.deliver(order("x")), Retry, CauseInProgress)
 				pass(31 * time.Second)
 				p.want(p.deliver(order("x")), c.verb, c.why)
 				p.wantRuns(c.runs)
@@ -360,10 +360,10 @@ func TestWorkThatHangs(t *testing.T) {
 	for _, c := range []struct {
 		g    idempotency.Guarantee
 		verb Verb
-		why  Reason
+		why  Cause
 	}{
-		{idempotency.GuaranteeHold, DeadLetter, ReasonUnknown},
-		{idempotency.GuaranteeTx, Retry, ReasonFailed},
+		{idempotency.GuaranteeHold, DeadLetter, CauseUnknown},
+		{idempotency.GuaranteeTx, Retry, CauseFailed},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: c.g, MaxExecution: time.Minute}}, func(ctx context.Context) error {
@@ -412,7 +412,7 @@ func TestSecretKeysTheFingerprint(t *testing.T) {
 
 func TestMessageWithoutID(t *testing.T) {
 	p := newPost(t, Options{}, succeeds)
-	p.want(p.deliver(Message{Payload: []byte("x")}), DeadLetter, ReasonNoID)
+	p.want(p.deliver(Message{Payload: []byte("x")}), DeadLetter, CauseNoID)
 	p.wantRuns(0)
 }
 
@@ -433,7 +433,7 @@ func TestWorkSeesItsRun(t *testing.T) {
 		return nil
 	})
 	p.deliver(order("x"))
-	p.want(p.deliver(order("x")), Ack, ReasonDone)
+	p.want(p.deliver(order("x")), Ack, CauseDone)
 	if tokens[0] == 0 || tokens[1] <= tokens[0] || keys[0] == "" || keys[0] != keys[1] || phases != 1 {
 		t.Errorf("tokens %d, keys %q, %d phases", tokens, keys, phases)
 	}
@@ -448,7 +448,7 @@ func TestMessageIsKeptFromOthersWhileTheWorkRuns(t *testing.T) {
 		})
 		m := order("x")
 		m.Extend = func(context.Context) error { extended++; return nil }
-		p.want(p.deliver(m), Ack, ReasonDone)
+		p.want(p.deliver(m), Ack, CauseDone)
 		if extended != 9 {
 			t.Errorf("extended %d times in 95 s", extended)
 		}
@@ -466,7 +466,7 @@ func TestMessageIsKeptFromOthersWhileTheWorkRuns(t *testing.T) {
 		m.Extend = func(context.Context) error { return errDown }
 		start := time.Now()
 		d := p.deliver(m)
-		p.want(d, Retry, ReasonFailed)
+		p.want(d, Retry, CauseFailed)
 		if took := time.Since(start); took != 30*time.Second || !errors.Is(d.Err, ErrNotKept) || !errors.Is(d.Err, errDown) {
 			t.Errorf("after %v: %v", took, d.Err)
 		}

@@ -20,13 +20,13 @@ func TestAJudgeThatPanicsIsNotAskedAgain(t *testing.T) {
 			m.Judge = func(error, int) (time.Duration, policy.Reason) { panic("a bug") }
 			for range 2 {
 				d := p.deliver(m)
-				p.want(d, Retry, ReasonFailed)
+				p.want(d, Retry, CauseFailed)
 				var panicked *PanicError
 				if !errors.As(d.Err, &panicked) || panicked.Value != "a bug" {
 					t.Errorf("%v: %v", g, d.Err)
 				}
 			}
-			p.want(p.deliver(m), DeadLetter, ReasonAttemptsExhausted)
+			p.want(p.deliver(m), DeadLetter, CauseAttemptsExhausted)
 			p.wantRuns(3)
 		})
 	}
@@ -43,9 +43,9 @@ func TestAnErrorThatPanicsIsAnError(t *testing.T) {
 		p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}, Retry: policy.Retry{Attempts: 3}},
 			func(context.Context) error { return (*broken)(nil) })
 		for range 2 {
-			p.want(p.deliver(order("x")), Retry, ReasonFailed)
+			p.want(p.deliver(order("x")), Retry, CauseFailed)
 		}
-		p.want(p.deliver(order("x")), DeadLetter, ReasonAttemptsExhausted)
+		p.want(p.deliver(order("x")), DeadLetter, CauseAttemptsExhausted)
 	})
 }
 
@@ -54,14 +54,14 @@ func TestAJudgeThatPanicsOverLostRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}, Retry: policy.Retry{Attempts: 3}}, fails)
 		m := order("x")
-		p.want(p.deliver(m), Retry, ReasonFailed)
+		p.want(p.deliver(m), Retry, CauseFailed)
 		m.Judge = func(err error, _ int) (time.Duration, policy.Reason) {
 			if err == ErrNeverEnded {
 				panic("a bug")
 			}
 			return time.Second, policy.None
 		}
-		p.want(p.deliver(m), Retry, ReasonFailed)
+		p.want(p.deliver(m), Retry, CauseFailed)
 		p.wantRuns(2)
 	})
 }
@@ -72,6 +72,6 @@ func TestUnderHoldAJudgeThatPanicsLeavesTheOutcomeUnknown(t *testing.T) {
 		p := newPost(t, Options{}, fails)
 		m := order("x")
 		m.Judge = func(error, int) (time.Duration, policy.Reason) { panic("a bug") }
-		p.want(p.deliver(m), DeadLetter, ReasonUnknown)
+		p.want(p.deliver(m), DeadLetter, CauseUnknown)
 	})
 }

@@ -19,16 +19,16 @@ func TestWhatCanNotBeHandledIsADeadLetter(t *testing.T) {
 		name string
 		m    Message
 		verb Verb
-		why  Reason
+		why  Cause
 	}{
-		{"no id", Message{}, DeadLetter, ReasonNoID},
-		{"no payload is one", Message{ID: "a"}, Ack, ReasonDone},
-		{"a payload of the longest length", Message{ID: "a", Payload: make([]byte, 8)}, Ack, ReasonDone},
-		{"one byte more", Message{ID: "a", Payload: make([]byte, 9)}, DeadLetter, ReasonTooLarge},
-		{"bytes", Message{ID: "\x00\xff", Payload: []byte("\x00\xfe")}, Ack, ReasonDone},
-		{"today's version", Message{ID: "a", Headers: message.Headers{{Name: message.Version, Value: "1"}}}, Ack, ReasonDone},
-		{"a newer version", Message{ID: "a", Headers: message.Headers{{Name: message.Version, Value: "2"}}}, DeadLetter, ReasonUnknownVersion},
-		{"a deadline in words", Message{ID: "a", Headers: message.Headers{{Name: message.Deadline, Value: "soon"}}}, DeadLetter, ReasonHeaderUnreadable},
+		{"no id", Message{}, DeadLetter, CauseNoID},
+		{"no payload is one", Message{ID: "a"}, Ack, CauseDone},
+		{"a payload of the longest length", Message{ID: "a", Payload: make([]byte, 8)}, Ack, CauseDone},
+		{"one byte more", Message{ID: "a", Payload: make([]byte, 9)}, DeadLetter, CauseTooLarge},
+		{"bytes", Message{ID: "\x00\xff", Payload: []byte("\x00\xfe")}, Ack, CauseDone},
+		{"today's version", Message{ID: "a", Headers: message.Headers{{Name: message.Version, Value: "1"}}}, Ack, CauseDone},
+		{"a newer version", Message{ID: "a", Headers: message.Headers{{Name: message.Version, Value: "2"}}}, DeadLetter, CauseUnknownVersion},
+		{"a deadline in words", Message{ID: "a", Headers: message.Headers{{Name: message.Deadline, Value: "soon"}}}, DeadLetter, CauseHeaderUnreadable},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}, MaxPayload: 8}, succeeds)
@@ -50,15 +50,15 @@ func TestNobodyWorksForAnExpiredMessage(t *testing.T) {
 					m := order("x")
 					m.Headers = m.Headers.WithDeadline(time.Now())
 					d := p.deliver(m)
-					p.want(d, verb, ReasonExpired)
+					p.want(d, verb, CauseExpired)
 					if !errors.Is(d.Err, ErrExpired) || d.Attempt != 0 {
 						t.Errorf("attempt %d: %v", d.Attempt, d.Err)
 					}
 					p.wantRuns(0)
 					m.Headers = m.Headers.WithDeadline(time.Now().Add(time.Second)) // it got more time
-					p.want(p.deliver(m), Ack, ReasonDone)
+					p.want(p.deliver(m), Ack, CauseDone)
 					pass(time.Minute)
-					p.want(p.deliver(m), Ack, ReasonDuplicate) // it was done in time
+					p.want(p.deliver(m), Ack, CauseDuplicate) // it was done in time
 				})
 			})
 		}
@@ -76,11 +76,11 @@ func TestWorkEndsAtTheMessagesDeadline(t *testing.T) {
 		m := order("x")
 		m.Headers = m.Headers.WithDeadline(time.Now().Add(3 * time.Second))
 		begun := time.Now()
-		p.want(p.deliver(m), Retry, ReasonFailed)
+		p.want(p.deliver(m), Retry, CauseFailed)
 		if took := time.Since(begun); took != 3*time.Second || !errors.Is(cause, ErrExpired) {
 			t.Errorf("it ended after %v by %v", took, cause)
 		}
-		p.want(p.deliver(m), DeadLetter, ReasonExpired)
+		p.want(p.deliver(m), DeadLetter, CauseExpired)
 	})
 }
 
@@ -101,12 +101,12 @@ func TestAMessageThatKillsItsProcessIsGivenUp(t *testing.T) {
 			kill()
 		}
 		d := p.deliver(order("x"))
-		p.want(d, DeadLetter, ReasonAttemptsExhausted)
+		p.want(d, DeadLetter, CauseAttemptsExhausted)
 		p.wantRuns(0)
 		if !errors.Is(d.Err, ErrNeverEnded) || d.Attempt != 3 {
 			t.Errorf("attempt %d: %v", d.Attempt, d.Err)
 		}
-		p.want(p.deliver(order("mended")), Retry, ReasonFailed)
+		p.want(p.deliver(order("mended")), Retry, CauseFailed)
 		p.wantRuns(1)
 	})
 }
@@ -144,7 +144,7 @@ func killsUnderTx(t *testing.T, counts bool, want int) {
 			}()
 			<-done
 			if !dies {
-				p.want(d, DeadLetter, ReasonAttemptsExhausted)
+				p.want(d, DeadLetter, CauseAttemptsExhausted)
 				if !errors.Is(d.Err, ErrNeverEnded) {
 					t.Error(d.Err)
 				}
@@ -157,7 +157,7 @@ func killsUnderTx(t *testing.T, counts bool, want int) {
 			t.Errorf("it killed %d processes", died)
 		}
 		killed = false
-		p.want(p.deliver(m), Ack, ReasonDone) // mended and sent again
+		p.want(p.deliver(m), Ack, CauseDone) // mended and sent again
 	})
 }
 
@@ -174,9 +174,9 @@ func TestUnderTxCopiesOfASlowMessageAreNoRuns(t *testing.T) {
 		pass(time.Second)
 		m := order("x")
 		for m.Delivery = 4; m.Delivery < 20; m.Delivery++ {
-			p.want(p.deliver(m), Retry, ReasonInProgress)
+			p.want(p.deliver(m), Retry, CauseInProgress)
 		}
-		if d := <-done; d.Reason != ReasonFailed || d.Attempt != 1 {
+		if d := <-done; d.Cause != CauseFailed || d.Attempt != 1 {
 			t.Errorf("%+v", d)
 		}
 	})
@@ -206,15 +206,15 @@ func TestUnderTxDeliveriesWithoutARunAreNotCounted(t *testing.T) {
 		p.in = in
 		m := order("x")
 		for m.Delivery = 3; m.Delivery < 20; m.Delivery++ {
-			p.want(p.deliver(m), Retry, ReasonStoreUnavailable)
+			p.want(p.deliver(m), Retry, CauseStoreUnavailable)
 		}
 		store.down = false
 		for n := 1; n <= 2; n++ {
-			if d := p.deliver(m); d.Reason != ReasonFailed || d.Attempt != n {
+			if d := p.deliver(m); d.Cause != CauseFailed || d.Attempt != n {
 				t.Errorf("run %d: %+v", n, d)
 			}
 		}
-		p.want(p.deliver(m), DeadLetter, ReasonAttemptsExhausted)
+		p.want(p.deliver(m), DeadLetter, CauseAttemptsExhausted)
 	})
 }
 
@@ -222,7 +222,7 @@ func TestUnderTxDeliveriesWithoutARunAreNotCounted(t *testing.T) {
 type twice struct{ *shelf }
 
 func (s twice) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Work) (idempotency.Answer, error) {
-	return s.shelf.Tx(ctx, c, func(ctx context.Context, r idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
+	return s.shelf.Tx(ctx, c, func(ctx context.Context, r idempotency.Record) (idempotency.Result, idempotency.Ending, error) {
 		_, _, _ = run(ctx, r)
 		return run(ctx, r)
 	})
@@ -243,7 +243,7 @@ func TestTheContextOfARunThatIsRepeatedStaysOver(t *testing.T) {
 		}
 		return ctx.Err()
 	}
-	p.want(p.deliver(order("x")), Ack, ReasonDone)
+	p.want(p.deliver(order("x")), Ack, CauseDone)
 	p.wantRuns(2)
 }
 
@@ -262,19 +262,19 @@ func TestAJudgeDecides(t *testing.T) {
 		}
 		for n := 1; n <= 2; n++ {
 			d := p.deliver(m)
-			p.want(d, Retry, ReasonFailed)
+			p.want(d, Retry, CauseFailed)
 			if d.After != time.Duration(n)*time.Hour {
 				t.Errorf("%v: after %v", g, d.After)
 			}
 		}
-		p.want(p.deliver(m), DeadLetter, ReasonPermanent)
+		p.want(p.deliver(m), DeadLetter, CausePermanent)
 	}
 }
 
 // A classified error needs no mark.
 func TestAnErrorOfAPermanentClassIsADeadLetter(t *testing.T) {
 	p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}}, func(context.Context) error { return refusal{} })
-	p.want(p.deliver(order("x")), DeadLetter, ReasonPermanent)
+	p.want(p.deliver(order("x")), DeadLetter, CausePermanent)
 }
 
 // A refusal says what it means, as package classify lets errors do.
@@ -290,7 +290,7 @@ func TestHandleLeavesNoGoroutine(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for i := range 100 {
 		m := Message{ID: fmt.Sprint(i), Extend: func(context.Context) error { return nil }}
-		p.want(p.deliver(m), Ack, ReasonDone)
+		p.want(p.deliver(m), Ack, CauseDone)
 	}
 	for end := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before+2 && time.Now().Before(end); {
 		runtime.Gosched()

@@ -18,7 +18,7 @@
 // interceptors don't see them, and their keys mean nothing.
 //
 // The interceptor refuses with these codes, each with an ErrorInfo whose domain is
-// [Domain] and whose reason is a [Reason]:
+// [Domain] and whose reason is a [Refusal]:
 //
 //	INVALID_ARGUMENT     the key is missing or malformed
 //	ABORTED              a call with the key is in progress; RetryInfo says when to ask again

@@ -67,7 +67,7 @@ func (s *shelf) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Wor
 		return a, nil
 	}
 	res, how, err := run(ctx, a.Record)
-	if err != nil || how == idempotency.OutcomeFailed {
+	if err != nil || how == idempotency.EndingFailed {
 		return a, err
 	}
 	if err := failing(&s.commit); err != nil {
@@ -200,7 +200,7 @@ func (s *service) wantRuns(n int64) {
 }
 
 // wantRefused checks code, reason, and that RetryInfo is there when it should be.
-func (s *service) wantRefused(a answer, c codes.Code, why Reason, later bool) {
+func (s *service) wantRefused(a answer, c codes.Code, why Refusal, later bool) {
 	s.Helper()
 	var info *errdetails.ErrorInfo
 	var retry *errdetails.RetryInfo

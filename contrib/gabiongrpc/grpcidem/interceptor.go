@@ -182,7 +182,7 @@ type call struct {
 	err      error
 }
 
-func (c *call) run(ctx context.Context) (idempotency.Result, idempotency.Outcome) {
+func (c *call) run(ctx context.Context) (idempotency.Result, idempotency.Ending) {
 	c.response, c.err = c.handler(ctx, c.request)
 	res, how, err := record(c.response, c.err)
 	if slices.Contains(c.options.NotKept, codes.Code(res.Status)) && ctx.Err() == nil { // else it may be the cancellation's doing

@@ -23,7 +23,7 @@ const typeField = "type"
 
 // record returns what is kept of an answer: the response as a protocol buffer with
 // the name of its type, or the whole status, details included.
-func record(response any, err error) (idempotency.Result, idempotency.Outcome, error) {
+func record(response any, err error) (idempotency.Result, idempotency.Ending, error) {
 	if err != nil {
 		s, ok := status.FromError(err)
 		if !ok {
@@ -34,24 +34,24 @@ func record(response any, err error) (idempotency.Result, idempotency.Outcome, e
 	}
 	m, ok := response.(proto.Message)
 	if !ok {
-		return idempotency.Result{}, idempotency.OutcomeSucceeded, fmt.Errorf("grpcidem: %T is no protocol buffer", response)
+		return idempotency.Result{}, idempotency.EndingSucceeded, fmt.Errorf("grpcidem: %T is no protocol buffer", response)
 	}
 	name := string(m.ProtoReflect().Descriptor().FullName())
 	body, failed := proto.MarshalOptions{Deterministic: true}.Marshal(m)
-	return idempotency.Result{Header: []idempotency.Field{{Name: typeField, Value: name}}, Body: body}, idempotency.OutcomeSucceeded, failed
+	return idempotency.Result{Header: []idempotency.Field{{Name: typeField, Value: name}}, Body: body}, idempotency.EndingSucceeded, failed
 }
 
 // outcomeOf says what a code means: that the call would end like this again, or that it
 // failed and may be repeated.
-func outcomeOf(c codes.Code) idempotency.Outcome {
+func outcomeOf(c codes.Code) idempotency.Ending {
 	switch c {
 	case codes.OK:
-		return idempotency.OutcomeSucceeded
+		return idempotency.EndingSucceeded
 	case codes.ResourceExhausted, codes.Unavailable, codes.Aborted,
 		codes.Canceled, codes.DeadlineExceeded, codes.Unknown, codes.Internal, codes.DataLoss:
-		return idempotency.OutcomeFailed
+		return idempotency.EndingFailed
 	}
-	return idempotency.OutcomeRejected
+	return idempotency.EndingRejected
 }
 
 // replay returns a stored answer.

@@ -13,25 +13,25 @@ import (
 // Domain is the domain of the ErrorInfo with which calls are refused.
 const Domain = "idempotency.gabion"
 
-// A Reason says why a call is refused. It is the reason of its ErrorInfo and does not
+// A Refusal says why a call is refused. It is the reason of its ErrorInfo and does not
 // change.
-type Reason string
+type Refusal string
 
 const (
-	Missing          Reason = "KEY_MISSING"           // INVALID_ARGUMENT: the method needs a key
-	Malformed        Reason = "KEY_MALFORMED"         // INVALID_ARGUMENT: the key can't be read, or there are two
-	InProgress       Reason = "IN_PROGRESS"           // ABORTED: the first call has not ended
-	Mismatch         Reason = "KEY_REUSED"            // FAILED_PRECONDITION: the key belongs to another call
-	NotRetained      Reason = "RESPONSE_NOT_RETAINED" // FAILED_PRECONDITION: it was done, its response is not kept
-	OutcomeUnknown   Reason = "OUTCOME_UNKNOWN"       // UNKNOWN: it may have been done
-	CommitUnknown    Reason = "COMMIT_UNKNOWN"        // UNAVAILABLE: it may have been done, and the next call finds out
-	StoreUnavailable Reason = "STORE_UNAVAILABLE"     // UNAVAILABLE: nothing was done
-	RecordUnreadable Reason = "RECORD_UNREADABLE"     // UNAVAILABLE: there is a record that this version can't read
-	NoScope          Reason = "NO_SCOPE"              // INTERNAL: the call's owner is not known
-	Unreadable       Reason = "REQUEST_UNREADABLE"    // INTERNAL: the request has no fingerprint
+	Missing          Refusal = "KEY_MISSING"           // INVALID_ARGUMENT: the method needs a key
+	Malformed        Refusal = "KEY_MALFORMED"         // INVALID_ARGUMENT: the key can't be read, or there are two
+	InProgress       Refusal = "IN_PROGRESS"           // ABORTED: the first call has not ended
+	Mismatch         Refusal = "KEY_REUSED"            // FAILED_PRECONDITION: the key belongs to another call
+	NotRetained      Refusal = "RESPONSE_NOT_RETAINED" // FAILED_PRECONDITION: it was done, its response is not kept
+	OutcomeUnknown   Refusal = "OUTCOME_UNKNOWN"       // UNKNOWN: it may have been done
+	CommitUnknown    Refusal = "COMMIT_UNKNOWN"        // UNAVAILABLE: it may have been done, and the next call finds out
+	StoreUnavailable Refusal = "STORE_UNAVAILABLE"     // UNAVAILABLE: nothing was done
+	RecordUnreadable Refusal = "RECORD_UNREADABLE"     // UNAVAILABLE: there is a record that this version can't read
+	NoScope          Refusal = "NO_SCOPE"              // INTERNAL: the call's owner is not known
+	Unreadable       Refusal = "REQUEST_UNREADABLE"    // INTERNAL: the request has no fingerprint
 )
 
-var refusals = map[Reason]struct {
+var refusals = map[Refusal]struct {
 	code codes.Code
 	text string
 }{
@@ -48,7 +48,7 @@ var refusals = map[Reason]struct {
 	Unreadable:       {codes.Internal, "the request can't be distinguished from others"},
 }
 
-func refuse(why Reason, more ...protoadapt.MessageV1) error {
+func refuse(why Refusal, more ...protoadapt.MessageV1) error {
 	s := status.New(refusals[why].code, refusals[why].text)
 	details := append([]protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: string(why), Domain: Domain}}, more...)
 	if detailed, err := s.WithDetails(details...); err == nil {

@@ -96,8 +96,8 @@ func holdPair(s idempotency.Store, body []byte) func(context.Context, idempotenc
 
 func txPair(s idempotency.TxStore, body []byte) func(context.Context, idempotency.Claim) error {
 	return func(ctx context.Context, c idempotency.Claim) error {
-		_, err := s.Tx(ctx, c, func(context.Context, idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
-			return idempotency.Result{Status: 201, Body: body}, idempotency.OutcomeSucceeded, nil
+		_, err := s.Tx(ctx, c, func(context.Context, idempotency.Record) (idempotency.Result, idempotency.Ending, error) {
+			return idempotency.Result{Status: 201, Body: body}, idempotency.EndingSucceeded, nil
 		})
 		return err
 	}

@@ -142,7 +142,7 @@ func TestInboxWithoutAnswerOfCommit(t *testing.T) {
 				p.Set(testproxy.Fault{Replies: testproxy.Break, Match: "COMMIT", Once: true})
 				return add(ctx, TxFrom(ctx))
 			})
-			if got.Verb == inbox.DeadLetter || got.Reason != "commit_unknown" || !errors.Is(got.Err, idempotency.ErrUnknown) {
+			if got.Verb == inbox.DeadLetter || got.Cause != "commit_unknown" || !errors.Is(got.Err, idempotency.ErrUnknown) {
 				t.Errorf("%+v", got)
 			}
 			s.wantEffects(1)

@@ -48,7 +48,7 @@ type counted struct {
 }
 
 func (s *counted) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Work) (idempotency.Answer, error) {
-	return s.Store.Tx(ctx, c, func(ctx context.Context, r idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
+	return s.Store.Tx(ctx, c, func(ctx context.Context, r idempotency.Record) (idempotency.Result, idempotency.Ending, error) {
 		s.works++
 		return run(ctx, r)
 	})

@@ -268,11 +268,11 @@ func sharedTable(t *testing.T, dsn string, ours *Store) {
 			t.Errorf("%q", r.Result.Body)
 		}
 		c = claimOf(strings.Repeat("t", n+1))
-		outer, err := pair[0].Tx(t.Context(), c, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
+		outer, err := pair[0].Tx(t.Context(), c, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Ending, error) {
 			if a, err := pair[1].Tx(ctx, c, nil); err != nil || a.Decision != idempotency.DecisionInProgress {
 				t.Errorf("the other store: %v, %v", a.Decision, err)
 			}
-			return complete.Result, idempotency.OutcomeSucceeded, nil
+			return complete.Result, idempotency.EndingSucceeded, nil
 		})
 		if err != nil || outer.Decision != idempotency.DecisionRun {
 			t.Errorf("%v, %v", outer.Decision, err)

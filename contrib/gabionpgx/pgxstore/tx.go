@@ -139,9 +139,9 @@ func taken(err error) error {
 // run up to three times, when the database reports a serialization failure, a
 // deadlock or a lock that was not to be had, and only its last run counts.
 func (s *Store) Do(ctx context.Context, c idempotency.Claim, work func(context.Context, pgx.Tx) (idempotency.Result, error)) (idempotency.Answer, error) {
-	return s.Tx(ctx, c, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
+	return s.Tx(ctx, c, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Ending, error) {
 		res, err := work(ctx, TxFrom(ctx))
-		return res, idempotency.OutcomeSucceeded, err
+		return res, idempotency.EndingSucceeded, err
 	})
 }
 
@@ -175,13 +175,13 @@ func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.W
 	}
 	w := &workTx{Tx: tx}
 	res, how, err := w.run(ctx, run, e.Record)
-	if cut = how == idempotency.OutcomeAbandoned; cut {
+	if cut = how == idempotency.EndingAbandoned; cut {
 		sever(ctx, conn.Hijack().PgConn())
 		return e.Answer, err
 	}
 	lost := w.lost()
-	if err != nil || how != idempotency.OutcomeSucceeded {
-		if end := undo(ctx, tx, e); errors.Is(end, errEnded) || err == nil && how == idempotency.OutcomeRejected && end != nil {
+	if err != nil || how != idempotency.EndingSucceeded {
+		if end := undo(ctx, tx, e); errors.Is(end, errEnded) || err == nil && how == idempotency.EndingRejected && end != nil {
 			return idempotency.Answer{}, errors.Join(end, err)
 		}
 	} else if tx.Conn().PgConn().TxStatus() == idle {
@@ -190,15 +190,15 @@ func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.W
 	if err != nil {
 		return idempotency.Answer{}, err
 	}
-	if lost != nil && how != idempotency.OutcomeSucceeded && (how == idempotency.OutcomeRejected || !last) {
+	if lost != nil && how != idempotency.EndingSucceeded && (how == idempotency.EndingRejected || !last) {
 		return idempotency.Answer{}, lost // an answer that comes of it is neither kept nor, while there are tries left, sent
 	}
 	switch how {
-	case idempotency.OutcomeSucceeded:
+	case idempotency.EndingSucceeded:
 		if err = s.commit(ctx, tx, e, res); sqltx.Aborted(err) && w.failed != nil {
 			err = w.failed
 		}
-	case idempotency.OutcomeRejected:
+	case idempotency.EndingRejected:
 		err = s.keep(ctx, conn.Conn(), c, res)
 	}
 	e.Record.Result = res

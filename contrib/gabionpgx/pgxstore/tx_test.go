@@ -276,7 +276,7 @@ func openRows(s *shop) {
 
 func savepoint(s *shop) {
 	runs := 0
-	a, err := s.store.Tx(s.Context(), claimOf("savepoint"), func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
+	a, err := s.store.Tx(s.Context(), claimOf("savepoint"), func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Ending, error) {
 		runs++
 		nested, err := TxFrom(ctx).Begin(ctx)
 		if err != nil {
@@ -286,7 +286,7 @@ func savepoint(s *shop) {
 		if stateOf(err) != "40001" {
 			s.Errorf("%v", err)
 		}
-		return idempotency.Result{Status: 422}, idempotency.OutcomeRejected, nested.Rollback(ctx)
+		return idempotency.Result{Status: 422}, idempotency.EndingRejected, nested.Rollback(ctx)
 	})
 	if err != nil || a.Decision != idempotency.DecisionRun || runs != 1 {
 		s.Errorf("%d runs: %v, %v", runs, a.Decision, err)

@@ -41,7 +41,7 @@ var ended = func() pgx.Tx {
 }()
 
 // run runs work, after which the transaction is the store's alone.
-func (w *workTx) run(ctx context.Context, run idempotency.Work, r idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
+func (w *workTx) run(ctx context.Context, run idempotency.Work, r idempotency.Record) (idempotency.Result, idempotency.Ending, error) {
 	defer w.over.Store(true)
 	return run(context.WithValue(ctx, workKey{}, w), r)
 }

@@ -100,7 +100,7 @@ func (r *rig) fail(n int) {
 	for i := range n {
 		m := consumer.Message{Source: "orders", Position: strconv.Itoa(i)}
 		m.ID, m.Payload = fmt.Sprint("m", i), []byte("1 €")
-		d := c.Handle(r.Context(), m, func(context.Context) error { return inbox.Permanent(errors.New("no such account")) })
+		d := c.Handle(r.Context(), m, func(context.Context) error { return inbox.Reject(errors.New("no such account")) })
 		if d.Verb != inbox.DeadLetter {
 			r.Fatalf("%+v", d)
 		}

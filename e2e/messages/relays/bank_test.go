@@ -25,7 +25,7 @@ type bank struct {
 	reader jetstream.Consumer
 
 	mu      sync.Mutex
-	reasons map[inbox.Reason]int
+	reasons map[inbox.Cause]int
 }
 
 func newBank(t *testing.T, js jetstream.JetStream) *bank {
@@ -38,7 +38,7 @@ func newBank(t *testing.T, js jetstream.JetStream) *bank {
 	if _, err := db.ExecContext(t.Context(), "CREATE TABLE bookings (message text, aggregate text)"); err != nil {
 		t.Fatal(err)
 	}
-	k := &bank{T: t, db: db, reasons: map[inbox.Reason]int{}}
+	k := &bank{T: t, db: db, reasons: map[inbox.Cause]int{}}
 	if k.in, err = inbox.New("bank", store, inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx}}); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func (k *bank) book(m jetstream.Msg) {
 		return err
 	})
 	k.mu.Lock()
-	k.reasons[d.Reason]++
+	k.reasons[d.Cause]++
 	k.mu.Unlock()
 	if d.Verb == inbox.Ack {
 		_ = m.Ack() // or it comes again

@@ -130,7 +130,7 @@ type execer interface {
 func book(ctx context.Context, in execer, id string, payload []byte) error {
 	n, err := strconv.Atoi(string(payload))
 	if err != nil {
-		return inbox.Permanent(err)
+		return inbox.Reject(err)
 	}
 	_, err = in.ExecContext(ctx, "INSERT INTO bookings VALUES (?, ?)", id, n)
 	return err

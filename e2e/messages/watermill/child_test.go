@@ -138,7 +138,7 @@ func charge(ctx context.Context, in execer, msg *wm.Message) error {
 		}
 	}
 	if isPoison(key) {
-		return inbox.Permanent(errors.New("there is no such account"))
+		return inbox.Reject(errors.New("there is no such account"))
 	}
 	if _, err := in.ExecContext(ctx, "INSERT INTO bookings VALUES (?, ?)", key, string(msg.Payload)); err != nil {
 		return err

@@ -151,7 +151,7 @@ func (c *consuming) here(t *testing.T) (got came) {
 		got.runs++
 		mu.Unlock()
 		if c.poison && c.harm == sim.Permanent {
-			return inbox.Permanent(errors.New("it will be the same"))
+			return inbox.Reject(errors.New("it will be the same"))
 		} else if c.poison {
 			return errors.New("unclassified")
 		}
@@ -213,9 +213,9 @@ func (c *consuming) here(t *testing.T) (got came) {
 			case v.Verb == inbox.Ack:
 				end("ack")
 			case v.Verb == inbox.DeadLetter:
-				end(string(v.Reason))
+				end(string(v.Cause))
 			case mine == out:
-				if v.Reason == inbox.ReasonInProgress {
+				if v.Cause == inbox.CauseInProgress {
 					got.busy++
 				}
 				out++ // its visibility is no matter any more

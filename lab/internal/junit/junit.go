@@ -24,21 +24,21 @@ type Property struct {
 }
 
 // An Outcome says how a case ended.
-type Outcome uint8
+type Result uint8
 
 // The outcomes.
 const (
-	Passed  Outcome = iota
-	Failed          // what was claimed is not so
-	Errored         // it could not be found out
-	Skipped         // it was not found out
+	Passed  Result = iota
+	Failed         // what was claimed is not so
+	Errored        // it could not be found out
+	Skipped        // it was not found out
 )
 
 // A Case is one claim. The zero Case has passed.
 type Case struct {
 	Class   string // what servers group by
 	Name    string
-	Outcome Outcome
+	Outcome Result
 	Message string // in one line; of a case that has passed it is not written
 	Detail  string // below it; also of one that has passed
 }

@@ -107,7 +107,7 @@ func (s *sim) hopeless(b *broker, d *delivery) bool {
 		dead = dead || why == policy.AttemptsExhausted
 	}
 	if dead {
-		_ = s.change(m, d.token, idempotency.OutcomeGivenUp.Ends(b.Inbox.guarantee(), true), s.moment())
+		_ = s.change(m, d.token, idempotency.EndingGivenUp.Ends(b.Inbox.guarantee(), true), s.moment())
 		s.endAttempt(d, nil)
 		s.lay(d, DeadExhausted)
 	}
@@ -132,14 +132,14 @@ func (s *sim) fate(b *broker, d *delivery, ok bool) fate {
 	if !d.claimed {
 		return f
 	}
-	end := idempotency.OutcomeUnknown
+	end := idempotency.EndingUnknown
 	switch {
 	case ok:
-		end = idempotency.OutcomeSucceeded
+		end = idempotency.EndingSucceeded
 	case f.dead:
-		end = idempotency.OutcomeGivenUp
+		end = idempotency.EndingGivenUp
 	case d.local, f.patient: // no run, and those before count
-		end = idempotency.OutcomeRefused
+		end = idempotency.EndingRefused
 	}
 	m := d.message
 	err := s.change(m, d.token, end.Ends(b.Inbox.guarantee(), d.local && d.noEffect), s.moment())

@@ -78,7 +78,7 @@ func tallied(b *bench) {
 		var want []deadletter.Tally
 		for _, id := range b.all(q, 0) {
 			l := b.get(id)
-			r := deadletter.Record{Letter: l}
+			r := deadletter.Stored{Letter: l}
 			want = deadletter.AddTally(want, deadletter.Tally{Group: l.Group, State: l.State, Reason: l.Reason, Unresolved: r.Held(), Letters: 1})
 		}
 		got, err := b.Count(b.Context(), q)

@@ -38,7 +38,7 @@ func (e *crowdedError) Error() string { return fmt.Sprintf("%d letters have to g
 
 // lack makes room for a letter by removing what is done or dropped, or says what has to go
 // besides. Several transactions at once may get a few letters past the bounds.
-func (t *tx) lack(old, next *deadletter.Record) error {
+func (t *tx) lack(old, next *deadletter.Stored) error {
 	need, more := next.Bytes(), int64(1)
 	if old.ID != "" {
 		need, more = need-old.Bytes(), 0

@@ -76,19 +76,19 @@ func counterStatements(fill func(string) string) counterTexts {
 }
 
 // load reads a letter to change it; the zero record means that there is no such letter.
-func (t *tx) load(id deadletter.ID) (deadletter.Record, error) {
+func (t *tx) load(id deadletter.ID) (deadletter.Stored, error) {
 	if err := t.write(); err != nil {
-		return deadletter.Record{}, err
+		return deadletter.Stored{}, err
 	}
 	r, err := readLetter(t.q.QueryRowContext(t, t.sql.letter.read, t.dialect.id(id)), true)
 	if errors.Is(err, sql.ErrNoRows) {
-		return deadletter.Record{}, nil
+		return deadletter.Stored{}, nil
 	}
 	return r, err
 }
 
 // save writes a letter in the place of what there was.
-func (t *tx) save(old, next deadletter.Record) error {
+func (t *tx) save(old, next deadletter.Stored) error {
 	if old.ID != "" {
 		t.count(&old, -1)
 	}
@@ -109,7 +109,7 @@ func (t *tx) save(old, next deadletter.Record) error {
 	return err
 }
 
-func (t *tx) count(r *deadletter.Record, n int64) {
+func (t *tx) count(r *deadletter.Stored, n int64) {
 	t.add(kind{r.Group, r.Reason, int(r.State), number(r.Held())}, n, n*r.Bytes())
 	t.add(kind{state: countAll}, n, n*r.Bytes())
 }
@@ -284,7 +284,7 @@ func (s *Store) Get(ctx context.Context, id deadletter.ID) (deadletter.Letter, e
 }
 
 // one decides about one letter.
-func (s *Store) one(ctx context.Context, id deadletter.ID, decide func(deadletter.Record, time.Time) (deadletter.Record, bool, error)) error {
+func (s *Store) one(ctx context.Context, id deadletter.ID, decide func(deadletter.Stored, time.Time) (deadletter.Stored, bool, error)) error {
 	return s.change(ctx, id, func(t *tx) error {
 		r, err := t.load(id)
 		if err != nil {
@@ -303,14 +303,14 @@ func (s *Store) one(ctx context.Context, id deadletter.ID, decide func(deadlette
 
 // Resolve implements [deadletter.Store].
 func (s *Store) Resolve(ctx context.Context, id deadletter.ID, res deadletter.Resolution, by, note string) error {
-	return s.one(ctx, id, func(r deadletter.Record, now time.Time) (deadletter.Record, bool, error) {
+	return s.one(ctx, id, func(r deadletter.Stored, now time.Time) (deadletter.Stored, bool, error) {
 		return r.Resolve(res, by, note, now)
 	})
 }
 
 // Drop implements [deadletter.Store].
 func (s *Store) Drop(ctx context.Context, id deadletter.ID, by, note string) error {
-	return s.one(ctx, id, func(r deadletter.Record, now time.Time) (deadletter.Record, bool, error) {
+	return s.one(ctx, id, func(r deadletter.Stored, now time.Time) (deadletter.Stored, bool, error) {
 		return r.Drop(by, note, now)
 	})
 }

@@ -84,8 +84,8 @@ func (t *tx) write() error {
 }
 
 // loadAll reads letters to change them. Those that are not there are missing.
-func (t *tx) loadAll(ids []deadletter.ID) (map[deadletter.ID]deadletter.Record, error) {
-	found := make(map[deadletter.ID]deadletter.Record, len(ids))
+func (t *tx) loadAll(ids []deadletter.ID) (map[deadletter.ID]deadletter.Stored, error) {
+	found := make(map[deadletter.ID]deadletter.Stored, len(ids))
 	if len(ids) < 2 || !t.dialect.many {
 		for _, id := range ids {
 			r, err := t.load(id)
@@ -109,7 +109,7 @@ func (t *tx) loadAll(ids []deadletter.ID) (map[deadletter.ID]deadletter.Record, 
 }
 
 // records reads letters, whole or without failures and payloads.
-func (t *tx) records(whole bool, text string, args ...any) (all []deadletter.Record, err error) {
+func (t *tx) records(whole bool, text string, args ...any) (all []deadletter.Stored, err error) {
 	if err := t.write(); err != nil {
 		return nil, err
 	}

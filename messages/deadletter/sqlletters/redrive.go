@@ -232,7 +232,7 @@ func (t *tx) take(group string, n int, lease time.Duration) (got taking, err err
 const mostTaken = 10_000
 
 // lapse lets letters of a group wait again whose leases are over, and returns those that are taken.
-func (t *tx) lapse(c deadletter.Course, group string) (alive []deadletter.Record, _ deadletter.Course, err error) {
+func (t *tx) lapse(c deadletter.Course, group string) (alive []deadletter.Stored, _ deadletter.Course, err error) {
 	all, err := t.records(false, t.sql.course.taken, t.dialect.str(group), mostTaken)
 	var ids []deadletter.ID
 	for _, r := range all {
@@ -246,7 +246,7 @@ func (t *tx) lapse(c deadletter.Course, group string) (alive []deadletter.Record
 		return alive, c, err
 	}
 	letters, err := t.loadAll(ids)
-	var lost []deadletter.Record
+	var lost []deadletter.Stored
 	for _, id := range ids {
 		if r := letters[id]; r.Lapsed(t.now) {
 			lost = append(lost, r)
@@ -273,7 +273,7 @@ const (
 )
 
 // choose looks for letters that a redrive may take.
-func (t *tx) choose(c *deadletter.Course, most int, alive []deadletter.Record) (*deadletter.Taking, error) {
+func (t *tx) choose(c *deadletter.Course, most int, alive []deadletter.Stored) (*deadletter.Taking, error) {
 	chosen, rows, from := c.Begin(most, alive, t.now), most+1, deadletter.Place{}
 	for range mostPages {
 		w := t.dialect.pick(&c.Query, deadletter.Waiting, from)

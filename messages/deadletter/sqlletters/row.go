@@ -94,8 +94,8 @@ func readHeaders(text []byte) (all message.Headers, err error) {
 type scanner interface{ Scan(...any) error }
 
 // readLetter reads the columns, and whole says that failures and payload follow.
-func readLetter(from scanner, whole bool) (deadletter.Record, error) {
-	var r deadletter.Record
+func readLetter(from scanner, whole bool) (deadletter.Stored, error) {
+	var r deadletter.Stored
 	var id, drive string
 	var kept, since, until, first, last int64
 	var newest, headers, failures, payload []byte
@@ -107,7 +107,7 @@ func readLetter(from scanner, whole bool) (deadletter.Record, error) {
 		to = append(to, &failures, &payload)
 	}
 	if err := from.Scan(to...); err != nil {
-		return deadletter.Record{}, err
+		return deadletter.Stored{}, err
 	}
 	r.ID, r.Drive = deadletter.ID(id), drive
 	r.Kept, r.Since, r.Until = deadletter.Time(kept), deadletter.Time(since), deadletter.Time(until)
@@ -122,13 +122,13 @@ func readLetter(from scanner, whole bool) (deadletter.Record, error) {
 		r.Failures, err = readFailures(failures)
 	}
 	if err != nil {
-		return deadletter.Record{}, fmt.Errorf("letter %s: %w", r.ID, err)
+		return deadletter.Stored{}, fmt.Errorf("letter %s: %w", r.ID, err)
 	}
 	return r, nil
 }
 
 // newest is the last failure, written.
-func newest(r *deadletter.Record) string {
+func newest(r *deadletter.Stored) string {
 	return writeFailures(r.Failures[max(0, len(r.Failures)-1):])
 }
 
@@ -140,7 +140,7 @@ func number(yes bool) int {
 }
 
 // insertValues are those of the statement that inserts.
-func (d Dialect) insertValues(r *deadletter.Record) []any {
+func (d Dialect) insertValues(r *deadletter.Stored) []any {
 	return []any{
 		d.id(r.ID), d.str(r.Group), d.str(r.Source), d.str(r.Reason), d.str(r.Letter.Order), int(r.State),
 		deadletter.Nanos(r.Kept), deadletter.Nanos(r.Since), r.Token, deadletter.Nanos(r.Until), r.Redriven, int(r.Resolved), d.str(r.Drive),
@@ -151,7 +151,7 @@ func (d Dialect) insertValues(r *deadletter.Record) []any {
 
 // updateValues are those of the statement that updates: what may change while the message
 // stays the same.
-func (d Dialect) updateValues(r *deadletter.Record) []any {
+func (d Dialect) updateValues(r *deadletter.Stored) []any {
 	return []any{
 		d.str(r.Reason), int(r.State), deadletter.Nanos(r.Kept), deadletter.Nanos(r.Since), r.Token, deadletter.Nanos(r.Until), r.Redriven, int(r.Resolved), d.str(r.Drive),
 		r.Attempts, deadletter.Nanos(r.First), deadletter.Nanos(r.Last), d.str(r.By), d.str(r.Note), d.str(newest(r)), d.str(writeFailures(r.Failures)),

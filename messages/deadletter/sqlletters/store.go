@@ -72,7 +72,7 @@ type tx struct {
 	shard         int64
 	letters, size int64 // all that there are
 	counts        map[kind]tally
-	changed       []deadletter.Record // that are yet to be written
+	changed       []deadletter.Stored // that are yet to be written
 }
 
 // A kind is what letters are counted by.

@@ -61,7 +61,7 @@ func billing(t *testing.T, n int, g idempotency.Guarantee, down error) (*bank, d
 	for i := range n {
 		m := consumer.Message{Message: inbox.Message{ID: fmt.Sprint("order-", i), Payload: []byte("10 EUR")}, Source: "orders"}
 		if d := c.Handle(t.Context(), m, b.pay); d.Verb != inbox.DeadLetter {
-			t.Fatalf("%v because %s (%v)", d.Verb, d.Reason, d.Err)
+			t.Fatalf("%v because %s (%v)", d.Verb, d.Cause, d.Err)
 		}
 	}
 	go c.Redrive(t.Context(), letters, b.pay, consumer.Redrive{})
@@ -84,7 +84,7 @@ func TestLettersAreRunByConsumers(t *testing.T) {
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b, letters := billing(t, 40, idempotency.GuaranteeReexecute, inbox.Permanent(errClosed))
+				b, letters := billing(t, 40, idempotency.GuaranteeReexecute, inbox.Reject(errClosed))
 				if c.mended {
 					b.is(nil)
 				}

@@ -74,7 +74,7 @@ func (s *Service) Quote(ctx context.Context, inv Invoice) ([]int64, error) {
 func (s *Service) Report(ctx context.Context, number string, inv Invoice) error {
 	r, err := gabion.Do(ctx, s.dep, func(ctx context.Context) (reply, error) {
 		return s.post(ctx, "/reports", inv)
-	}, gabion.WithKey(number), gabion.WithOperation("report"), gabion.ClassifyWith(byStatus))
+	}, gabion.WithKey(number), gabion.WithOperation("report"), gabion.WithClassify(byStatus))
 	if err != nil {
 		return fmt.Errorf("report %s: %w", number, err)
 	}
