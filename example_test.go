@@ -320,3 +320,10 @@ func ExampleNewKey() {
 	fmt.Println(len(key), key[14:15])
 	// Output: 36 7
 }
+
+// What a batch job asks for can wait.
+func ExampleContextWithPriority() {
+	ctx := gabion.ContextWithPriority(context.Background(), policy.PriorityLow)
+	fmt.Println(gabion.PriorityOf(ctx) == policy.PriorityLow)
+	// Output: true
+}

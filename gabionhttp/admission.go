@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/internal/admission"
 	"github.com/gabion-go/gabion/internal/serving"
 	"github.com/gabion-go/gabion/policy"
@@ -148,7 +149,7 @@ func (a *Admission) work(w http.ResponseWriter, r *http.Request, pass serving.Pa
 		defer stop()
 		h.End(ctx, &done)
 	}()
-	ctx = WithPriority(ctx, ask.Priority)
+	ctx = gabion.ContextWithPriority(ctx, ask.Priority)
 	if lasts {
 		ctx = h.In(ctx)
 	}

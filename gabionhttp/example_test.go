@@ -282,15 +282,15 @@ func ExampleReleaseSlot() {
 }
 
 // What a batch job asks for can wait. Servers of ours that it calls in turn learn that too.
-func ExampleWithPriority() {
+func ExampleAdmission_priority() {
 	server := httptest.NewServer(&gabionhttp.Admission{Limit: 10, Next: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		fmt.Println(gabionhttp.Priority(r.Context()) == policy.PriorityLow)
+		fmt.Println(gabion.PriorityOf(r.Context()) == policy.PriorityLow)
 	})})
 	defer server.Close()
 	stock := gabion.New("stock", policy.Policy{Trust: policy.Internal})
 	client := &http.Client{Transport: &gabionhttp.Transport{Dependency: stock}}
 	defer client.CloseIdleConnections()
-	ctx := gabionhttp.WithPriority(context.Background(), policy.PriorityLow)
+	ctx := gabion.ContextWithPriority(context.Background(), policy.PriorityLow)
 	r, _ := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
 	resp, err := client.Do(r)
 	if err != nil {

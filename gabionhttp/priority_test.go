@@ -36,7 +36,7 @@ func TestWhoLearnsAPriority(t *testing.T) {
 				return &http.Response{StatusCode: 200, Body: http.NoBody, Request: r}, nil
 			})
 			tr := &gabionhttp.Transport{Dependency: gabion.New("next", policy.Policy{Trust: c.trust}), Base: base}
-			r, _ := http.NewRequestWithContext(gabionhttp.WithPriority(context.Background(), c.ctx), "GET", "http://next/", nil)
+			r, _ := http.NewRequestWithContext(gabion.ContextWithPriority(context.Background(), c.ctx), "GET", "http://next/", nil)
 			if c.came != nil {
 				r.Header[gabionhttp.HeaderPriority] = c.came
 			}

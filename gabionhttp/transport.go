@@ -187,7 +187,7 @@ type exchange struct {
 func (c *exchange) learn(p *policy.Policy) {
 	c.call = p.Timeout.Call
 	c.codes, c.rules, c.margin, c.ours, c.safe = &p.GRPC, &p.HTTP, max(p.Timeout.HopMargin, 0), p.Trust == policy.Internal, p.Safe
-	c.priority = Priority(c.req.Context())
+	c.priority = gabion.PriorityOf(c.req.Context())
 	c.serial = p.Hedge.Max <= 0 || len(c.req.Trailer) > 0 || // which are set while the body is read, one at a time
 		!machine.HedgeableMethod(c.method(), c.safe) && !c.t.HedgeKeyed
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/internal/adapter"
-	"github.com/gabion-go/gabion/internal/serving"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -58,7 +57,7 @@ func (c *call) begin(ctx context.Context, client *Client, method string, conn *g
 		return errNoDependency
 	}
 	c.policy = adapter.Of(client.Dependency).PolicyInForce()
-	c.priority = serving.Priority(ctx)
+	c.priority = gabion.PriorityOf(ctx)
 	c.safe = c.policy.Safe || client.idempotent(method)
 	if err := cmp.Or(c.learnMetadata(), c.learnClassifier()); err != nil {
 		return &gabion.Error{Dependency: client.Dependency.Name(), Reason: policy.Invalid, Err: err}

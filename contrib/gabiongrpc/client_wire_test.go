@@ -293,7 +293,7 @@ func TestThePriorityIsToldToOursOnly(t *testing.T) {
 		t.Run(c.fact, func(t *testing.T) {
 			inRoom(t, with(plain(), func(p *policy.Policy) { p.Trust = c.trust }), func(r *room) {
 				r.answers(ok(""))
-				if _, err := r.stub.UnaryCall(gabiongrpc.WithPriority(r.Context(), c.as), &pb.SimpleRequest{}); err != nil {
+				if _, err := r.stub.UnaryCall(gabion.ContextWithPriority(r.Context(), c.as), &pb.SimpleRequest{}); err != nil {
 					t.Fatal(err)
 				}
 				if got := r.seen()[0].md.Get(gabiongrpc.MetadataPriority); !slices.Equal(got, c.want) {

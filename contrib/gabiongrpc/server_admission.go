@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/internal/admission"
 	"github.com/gabion-go/gabion/internal/serving"
 	"github.com/gabion-go/gabion/policy"
@@ -197,7 +198,7 @@ func (a *Admission) enter(ctx context.Context, method string, stream bool) (turn
 
 // context is what the method sees. It is asked for when end is deferred: ctx may be a user's.
 func (t *turn) context() context.Context {
-	ctx := serving.WithPriority(t.ctx, t.priority)
+	ctx := gabion.ContextWithPriority(t.ctx, t.priority)
 	if t.hold != nil {
 		ctx = t.hold.In(ctx)
 	}

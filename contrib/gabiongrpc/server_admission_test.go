@@ -14,6 +14,7 @@ import (
 	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/status"
 
+	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/contrib/gabiongrpc"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -113,13 +114,13 @@ func TestThePriorityGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := admits(t, &gabiongrpc.Admission{TrustPriority: true})
 		var got []policy.Priority
-		h.work = func(ctx context.Context) error { got = append(got, gabiongrpc.Priority(ctx)); return nil }
+		h.work = func(ctx context.Context) error { got = append(got, gabion.PriorityOf(ctx)); return nil }
 		for _, p := range []string{"low", "normal", "high"} {
 			<-h.ask("a", gabiongrpc.MetadataPriority, p).over
 		}
 		want := []policy.Priority{policy.PriorityLow, policy.PriorityNormal, policy.PriorityHigh}
 		for i, p := range want {
-			if len(got) != 3 || got[i] != p || gabiongrpc.Priority(gabiongrpc.WithPriority(t.Context(), p)) != p {
+			if len(got) != 3 || got[i] != p || gabion.PriorityOf(gabion.ContextWithPriority(t.Context(), p)) != p {
 				t.Errorf("the method saw %v", got)
 			}
 		}

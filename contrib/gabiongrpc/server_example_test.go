@@ -77,13 +77,6 @@ func ExampleReleaseSlot() {
 	// Output: given back: true 0
 }
 
-// What a batch job asks for can wait.
-func ExampleWithPriority() {
-	ctx := gabiongrpc.WithPriority(context.Background(), policy.PriorityLow)
-	fmt.Println(gabiongrpc.Priority(ctx) == policy.PriorityLow)
-	// Output: true
-}
-
 func ExampleHealthCheck() {
 	a := &gabiongrpc.Admission{Exempt: func(ctx context.Context, method string) bool {
 		return gabiongrpc.HealthCheck(ctx, method) || method == "/bank.Admin/Dump"

@@ -49,7 +49,7 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	// What the page is about. The queue's order is that of the request.
 	item, err := gabion.Do(ctx, s.stock, s.askStock,
-		gabion.WithPriority(gabionhttp.Priority(ctx)), gabion.WithTenant(customer(r)))
+		gabion.WithPriority(gabion.PriorityOf(ctx)), gabion.WithTenant(customer(r)))
 	if err != nil {
 		gabionhttp.Error(w, err)
 		return

@@ -96,7 +96,7 @@ var plan = map[string]room{
 
 	"messages":                           {floor: words}, // the overview
 	"messages/message":                   {floor: words},
-	"messages/deadletter":                {floor: second, also: []string{"internal/seal"}},                                                                 // seals as other stores do
+	"messages/deadletter":                {floor: second, also: []string{"idempotency", "internal/seal"}},                                                  // has its sealers
 	"messages/deadletter/deadlettertest": {floor: second, also: []string{"messages/deadletter"}},                                                           // its conformance suite
 	"messages/deadletter/sqlletters":     {floor: second, also: []string{"messages/deadletter", "internal/sqlgroup", "internal/sqlkit", "internal/sqltx"}}, // one of its stores, apart so that others don't link database/sql
 	"messages/inbox":                     {floor: second, also: []string{"idempotency", "classify", "messages/internal/joined"}},                           // keeps a consumer's records as idempotency does

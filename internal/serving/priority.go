@@ -1,29 +1,10 @@
 package serving
 
 import (
-	"context"
 	"strings"
 
 	"github.com/gabion-go/gabion/policy"
 )
-
-type priorityKey struct{}
-
-// WithPriority returns a context for requests of another priority. Anything above
-// policy.PriorityNormal means high, anything below it low.
-func WithPriority(ctx context.Context, p policy.Priority) context.Context {
-	if p == Priority(ctx) {
-		return ctx
-	}
-	return context.WithValue(ctx, priorityKey{}, Bounded(p))
-}
-
-// Priority returns the priority of the request that ctx belongs to; policy.PriorityNormal if
-// none is known.
-func Priority(ctx context.Context) policy.Priority {
-	p, _ := ctx.Value(priorityKey{}).(policy.Priority)
-	return p
-}
 
 // Bounded is the nearest of low, normal and high.
 func Bounded(p policy.Priority) policy.Priority {

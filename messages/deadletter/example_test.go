@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/messages/deadletter"
 )
 
@@ -59,7 +60,7 @@ func ExampleSealed() {
 	ctx := context.Background()
 	store, _ := deadletter.NewMemory(deadletter.Options{})
 	secret := make([]byte, 32) // from a file or a key service, never zeros
-	sealer, err := deadletter.NewSealer(deadletter.SealKey{Name: "2026", Secret: secret})
+	sealer, err := deadletter.NewSealer(idempotency.SealKey{Name: "2026", Secret: secret})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -7,37 +7,19 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/internal/seal"
 	"github.com/gabion-go/gabion/messages/message"
 )
 
-// A Sealer encrypts what is stored of messages, and decrypts it again. It must be safe for
-// concurrent use. [NewSealer] makes one from keys. With one of your own the keys can stay in
-// a key service.
-//
-// Context is what the text belongs to: text that was sealed in one context must not open in
-// another.
-type Sealer interface {
-	// Seal returns the text sealed. It leaves both arguments alone.
-	Seal(text, context []byte) ([]byte, error)
-
-	// Open returns the text, or an error for whatever Seal did not seal in this context.
-	Open(sealed, context []byte) ([]byte, error)
-}
-
-// A SealKey is a key of a [Sealer]. The zero value means no key.
-type SealKey struct {
-	Name   string // is stored with what the key seals, to find it again; 1 to 255 bytes
-	Secret []byte // 32 random bytes or more; not a password
-}
-
-// NewSealer returns a Sealer that seals with the first of the keys and opens with each. To
+// NewSealer returns an [idempotency.Sealer] that seals with the first of the keys and opens with each. To
 // rotate, first give the new key to all processes in the second place, then in the first.
 // Take the old one away when no letter is left that was put away before.
 //
 // It is AES-256-GCM with random nonces, under a key of its own for each letter (HMAC-SHA-256 of
 // secret and letter). The error says everything that is wrong with the keys.
-func NewSealer(keys ...SealKey) (Sealer, error) {
+// It is for letters alone: what [idempotency.NewSealer] sealed does not open with it.
+func NewSealer(keys ...idempotency.SealKey) (idempotency.Sealer, error) {
 	all := make([]seal.Key, len(keys))
 	for i, k := range keys {
 		all[i] = seal.Key(k)
@@ -62,11 +44,11 @@ var ErrSealed = errors.New("deadletter: the letter does not open")
 // A letter that does not open is ErrSealed. Take gives it back as one that failed, so that a
 // redrive under a wrong key stops by itself. List returns the headers' names without their
 // values.
-func Sealed(store Store, sealer Sealer) Store { return &sealed{store, sealer} }
+func Sealed(store Store, sealer idempotency.Sealer) Store { return &sealed{store, sealer} }
 
 type sealed struct {
 	Store
-	sealer Sealer
+	sealer idempotency.Sealer
 }
 
 // contextOf names the place of a sealed text.

@@ -7,18 +7,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/messages/deadletter"
 	"github.com/gabion-go/gabion/messages/deadletter/deadlettertest"
 	"github.com/gabion-go/gabion/messages/message"
 )
 
-func sealKey(name string) deadletter.SealKey {
-	return deadletter.SealKey{Name: name, Secret: bytes.Repeat([]byte(name), 32)}
+func sealKey(name string) idempotency.SealKey {
+	return idempotency.SealKey{Name: name, Secret: bytes.Repeat([]byte(name), 32)}
 }
 
 func sealed(t testing.TB, store deadletter.Store, names ...string) deadletter.Store {
 	t.Helper()
-	var keys []deadletter.SealKey
+	var keys []idempotency.SealKey
 	for _, name := range names {
 		keys = append(keys, sealKey(name))
 	}
@@ -134,7 +135,7 @@ func TestRedriveWithoutTheKeyStops(t *testing.T) {
 }
 
 func TestSealerSaysAllThatIsWrongWithItsKeys(t *testing.T) {
-	for want, keys := range map[string][]deadletter.SealKey{
+	for want, keys := range map[string][]idempotency.SealKey{
 		"there is no key":        nil,
 		"0 bytes, not 1 to 255":  {{Secret: make([]byte, 32)}},
 		"31 bytes, less than 32": {{Name: "a", Secret: make([]byte, 31)}},

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/dashboard"
+	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/messages/deadletter"
 	headers "github.com/gabion-go/gabion/messages/message"
 )
@@ -156,7 +157,7 @@ func TestASealedLetterIsShownWithoutAKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	keyed := func(name string) deadletter.Store {
-		sealer, err := deadletter.NewSealer(deadletter.SealKey{Name: name, Secret: bytes.Repeat([]byte(name), 32)})
+		sealer, err := deadletter.NewSealer(idempotency.SealKey{Name: name, Secret: bytes.Repeat([]byte(name), 32)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/messages/deadletter"
 )
 
@@ -45,7 +46,7 @@ func TestSealedLetters(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := bytes.Repeat([]byte("k"), 32)
-	sealer, err := deadletter.NewSealer(deadletter.SealKey{Name: "2026", Secret: key})
+	sealer, err := deadletter.NewSealer(idempotency.SealKey{Name: "2026", Secret: key})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	flag "github.com/spf13/pflag"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
+	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/messages/deadletter"
 )
 
@@ -24,7 +25,7 @@ func unsealed(store deadletter.Store, file string) (deadletter.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	var keys []deadletter.SealKey
+	var keys []idempotency.SealKey
 	for i, line := range strings.Split(string(text), "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
@@ -38,7 +39,7 @@ func unsealed(store deadletter.Store, file string) (deadletter.Store, error) {
 		if err != nil {
 			return nil, operator.Wrongf("%s, line %d: the secret is no base64", file, i+1)
 		}
-		keys = append(keys, deadletter.SealKey{Name: words[0], Secret: secret})
+		keys = append(keys, idempotency.SealKey{Name: words[0], Secret: secret})
 	}
 	sealer, err := deadletter.NewSealer(keys...)
 	if err != nil {
