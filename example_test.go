@@ -292,12 +292,12 @@ func ExampleWithClassify() {
 		return `{"status":"error"}`, nil // a 200 that is a failure
 	}, gabion.WithClassify(func(body string, err error) policy.Outcome {
 		if strings.Contains(body, "error") {
-			return policy.Outcome{Class: policy.ClassServer}
+			return policy.Failed(policy.ClassServer)
 		}
 		return policy.Outcome{}
 	}))
 	fmt.Println(err)
-	// Output: search: not_safe after 1 attempt
+	// Output: search: not_safe after 1 attempt, may have happened
 }
 
 func ExampleWithLogger() {

@@ -36,7 +36,7 @@ var keyProblems = [...]struct {
 // refusedInDoubt is an answer that stays the same and does not say that nothing
 // happened. That holds for a key that was reused, too: the other request may be an
 // earlier run of the same intent that wrote its body differently.
-var refusedInDoubt = policy.Outcome{Class: policy.ClassClient, Effect: policy.UnknownEffect}
+var refusedInDoubt = policy.Failed(policy.ClassClient)
 
 // Error says what the problem is. It never holds the key.
 func (p KeyProblem) Error() string {
@@ -51,5 +51,5 @@ func (p KeyProblem) Outcome() policy.Outcome {
 	if int(p) < len(keyProblems) {
 		return keyProblems[p].outcome
 	}
-	return policy.Outcome{Class: policy.ClassUnclassified, Effect: policy.UnknownEffect}
+	return policy.Failed(policy.ClassUnclassified)
 }

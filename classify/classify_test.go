@@ -24,7 +24,7 @@ var errOdd = errors.New("odd")
 
 // The outcomes that most tests expect.
 var (
-	success   = policy.Outcome{Class: policy.ClassSuccess}
+	success   = policy.Succeeded()
 	sentNet   = maybe(policy.ClassNetwork)
 	unsentNet = unsent(policy.ClassNetwork)
 	late      = maybe(policy.ClassTimeout)
@@ -149,10 +149,10 @@ func TestMarks(t *testing.T) {
 		{"permanent keeps a business no", Permanent(sql.ErrNoRows), refusal(policy.ClassBusiness)},
 		{"business has no effect", Business(errOdd), refusal(policy.ClassBusiness)},
 		{"throttled", Throttled(errOdd, 2*time.Second), policy.Outcome{Class: policy.ClassThrottled, Undone: true, HasAfter: true, After: 2 * time.Second}},
-		{"throttled without a time", Throttled(errOdd, 0), policy.Outcome{Class: policy.ClassThrottled, Undone: true}},
-		{"throttled with a time gone by", Throttled(errOdd, -time.Second), policy.Outcome{Class: policy.ClassThrottled, Undone: true}},
-		{"contention", Contention(errOdd), policy.Outcome{Class: policy.ClassContention, Undone: true}},
-		{"transient keeps contention", Transient(Contention(errOdd)), policy.Outcome{Class: policy.ClassContention, Undone: true}},
+		{"throttled without a time", Throttled(errOdd, 0), policy.Refused(policy.ClassThrottled)},
+		{"throttled with a time gone by", Throttled(errOdd, -time.Second), policy.Refused(policy.ClassThrottled)},
+		{"contention", Contention(errOdd), policy.Refused(policy.ClassContention)},
+		{"transient keeps contention", Transient(Contention(errOdd)), policy.Refused(policy.ClassContention)},
 		{"not sent", NotSent(errOdd), unsentNet},
 		{"not sent and permanent", NotSent(Permanent(errOdd)), refused},
 		{"permanent and not sent", Permanent(NotSent(errOdd)), refused},

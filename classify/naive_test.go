@@ -64,7 +64,7 @@ func (m *mark) naive(r naive) policy.Outcome {
 // documentation says of branches.
 func (r naive) Error(err error) policy.Outcome {
 	if err == nil {
-		return policy.Outcome{Class: policy.ClassSuccess}
+		return policy.Succeeded()
 	}
 	var all []policy.Outcome
 	for _, way := range waysDown(err) {
@@ -275,7 +275,7 @@ func (r naive) ask(err error) policy.Outcome {
 	if o, ok := r.driver(err); ok {
 		return o
 	}
-	return policy.Outcome{Class: policy.ClassUnclassified, Effect: policy.UnknownEffect}
+	return policy.Failed(policy.ClassUnclassified)
 }
 
 // database knows database/sql's own errors and SQLSTATE.

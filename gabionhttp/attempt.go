@@ -64,7 +64,7 @@ func (f *httpAttempt) outcome(err error) policy.Outcome {
 	o, saw := outcomeOfError(f.of.from, err), f.seen.now()
 	switch {
 	case saw.wrote == 1 && refusedByHTTP2(err):
-		o = policy.Outcome{Class: policy.ClassNetwork, NeverSent: true}
+		o = policy.Unsent(policy.ClassNetwork)
 	case saw.unsent():
 		o.NeverSent, o.Effect = true, policy.NoEffect
 	case o.NeverSent && saw.repeated():

@@ -136,7 +136,7 @@ func ExampleWithClassify() {
 		}
 		json.NewDecoder(resp.Body).Decode(&failure)
 		if strings.HasSuffix(failure.Type, "#ThrottlingException") {
-			return policy.Outcome{Class: policy.ClassThrottled}
+			return policy.Refused(policy.ClassThrottled)
 		}
 		return policy.Outcome{}
 	}

@@ -48,7 +48,7 @@ func graphQL(resp *http.Response, _ error) policy.Outcome {
 	if resp != nil && resp.StatusCode == 200 {
 		b, _ := io.ReadAll(resp.Body)
 		if bytes.Contains(b, []byte(`"errors"`)) {
-			return policy.Outcome{Class: policy.ClassServer, Effect: policy.UnknownEffect}
+			return policy.Failed(policy.ClassServer)
 		}
 	}
 	return policy.Outcome{}
@@ -114,7 +114,7 @@ func TestTheClassifierReadsFailures(t *testing.T) {
 				t.Errorf("a failure has the result %T", result)
 			}
 			if known && errors.Is(err, odd) {
-				return policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect}
+				return policy.Failed(policy.ClassNetwork)
 			}
 			return classify.Error(err)
 		}
@@ -129,7 +129,7 @@ func TestTheClassifierReadsFailures(t *testing.T) {
 // A classifier can't deny that a request was never sent.
 func TestAClassifierCanNotUnmakeFacts(t *testing.T) {
 	by := func(any, error) policy.Outcome {
-		return policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect}
+		return policy.Failed(policy.ClassNetwork)
 	}
 	c, _ := client(t, eager(), base(t, nil), gabion.WithClassify(by))
 	_, err := c.Do(request(t, "POST", "http://127.0.0.1:1", "charge"))

@@ -93,7 +93,7 @@ func byStatus(code int) policy.Outcome {
 	if h := code / 100; h >= 1 && h < len(byHundred) {
 		return byHundred[h]
 	}
-	return policy.Outcome{Class: policy.ClassUnclassified, Effect: policy.UnknownEffect}
+	return policy.Failed(policy.ClassUnclassified)
 }
 
 // hinted corrects o by what the server says of its own failure.
@@ -190,9 +190,9 @@ func outcomeOfError(req *http.Request, err error) policy.Outcome {
 	}
 	switch {
 	case strings.HasSuffix(err.Error(), closedIdle):
-		return policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect}
+		return policy.Failed(policy.ClassNetwork)
 	case mismatched(err), unsendable(req):
-		return policy.Outcome{Class: policy.ClassClient, NeverSent: true}
+		return policy.Unsent(policy.ClassClient)
 	}
 	return o
 }

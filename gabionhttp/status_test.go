@@ -147,7 +147,7 @@ func FuzzRetryAfter(f *testing.F) {
 }
 
 func TestStatuses(t *testing.T) {
-	server := policy.Outcome{Class: policy.ClassServer, Effect: policy.UnknownEffect}
+	server := policy.Failed(policy.ClassServer)
 	once, busy := server, server
 	once.Once, busy.Busy = true, true
 	wrong := policy.Outcome{Class: policy.ClassClient}
@@ -166,7 +166,7 @@ func TestStatuses(t *testing.T) {
 		switch {
 		case ok:
 		case code < 400:
-			w = policy.Outcome{Class: policy.ClassSuccess}
+			w = policy.Succeeded()
 		case code < 500:
 			w = wrong
 		default:
@@ -188,9 +188,9 @@ func TestHints(t *testing.T) {
 	in2s := []string{"Retry-After", "2"}
 	with := func(o policy.Outcome, change func(*policy.Outcome)) policy.Outcome { change(&o); return o }
 	wrong := policy.Outcome{Class: policy.ClassClient}
-	unsure := policy.Outcome{Class: policy.ClassClient, Effect: policy.UnknownEffect}
+	unsure := policy.Failed(policy.ClassClient)
 	alone := policy.Outcome{Class: policy.ClassThrottled, Effect: policy.UnknownEffect, Alone: true}
-	server := policy.Outcome{Class: policy.ClassServer, Effect: policy.UnknownEffect}
+	server := policy.Failed(policy.ClassServer)
 	once := with(server, func(o *policy.Outcome) { o.Once = true })
 	wait := func(o *policy.Outcome) { o.HasAfter, o.After = true, 2*time.Second }
 	stop := func(o *policy.Outcome) { o.Stop = true }
@@ -203,13 +203,13 @@ func TestHints(t *testing.T) {
 		rules  policy.HTTP
 		want   policy.Outcome
 	}{
-		{"429 with a time", 429, nil, in2s, 0, policy.HTTP{}, with(policy.Outcome{Class: policy.ClassThrottled, Undone: true}, wait)},
+		{"429 with a time", 429, nil, in2s, 0, policy.HTTP{}, with(policy.Refused(policy.ClassThrottled), wait)},
 		{"503 with a time", 503, nil, in2s, 0, policy.HTTP{}, with(server, wait)},
 		{"503 with no time to wait", 503, nil, []string{"Retry-After", "0"}, 0, policy.HTTP{}, server},
 		{"C3 502 with a time", 502, nil, in2s, 0, policy.HTTP{}, with(server, wait)},
 		{"C3 500 with a time", 500, nil, in2s, 0, policy.HTTP{}, with(once, wait)},
 		{"C3 529 with a time", 529, nil, in2s, 0, policy.HTTP{}, with(server, wait)},
-		{"C3 408 with a time", 408, nil, in2s, 0, policy.HTTP{}, with(policy.Outcome{Class: policy.ClassTimeout, Effect: policy.UnknownEffect}, wait)},
+		{"C3 408 with a time", 408, nil, in2s, 0, policy.HTTP{}, with(policy.Failed(policy.ClassTimeout), wait)},
 		{"C3 a status that the policy makes transient, with a time", 404, nil, in2s, 0, policy.HTTP{Transient: []int{404}}, with(policy.Outcome{Class: policy.ClassServer}, wait)},
 		{"what is not retried needs no time", 404, nil, in2s, 0, policy.HTTP{}, wrong},
 		{"C3 a time in milliseconds", 503, nil, []string{"Retry-After-Ms", "2000"}, 0, policy.HTTP{}, with(server, wait)},
@@ -222,16 +222,16 @@ func TestHints(t *testing.T) {
 		{"C75 Envoy is overloaded", 503, nil, []string{"x-envoy-overloaded", "true"}, 0, policy.HTTP{}, with(server, stop)},
 		{"Stripe says yes", 409, nil, []string{"Stripe-Should-Retry", "true"}, 0, policy.HTTP{}, policy.Outcome{Class: policy.ClassServer}},
 		{"Stripe says yes to a 500 more than once", 500, nil, []string{"Stripe-Should-Retry", "true"}, 0, policy.HTTP{}, server},
-		{"Stripe's yes beats no success", 200, nil, []string{"Stripe-Should-Retry", "true"}, 0, policy.HTTP{}, policy.Outcome{Class: policy.ClassSuccess}},
+		{"Stripe's yes beats no success", 200, nil, []string{"Stripe-Should-Retry", "true"}, 0, policy.HTTP{}, policy.Succeeded()},
 		{"a replayed 500 stays one", 500, nil, []string{"Idempotent-Replayed", "true"}, 0, policy.HTTP{}, with(once, stop)},
 		{"a replayed 400 is just a 400", 400, nil, []string{"Idempotent-Replayed", "true"}, 0, policy.HTTP{}, wrong},
-		{"a success needs no hints", 200, nil, []string{"X-Should-Retry", "false"}, 0, policy.HTTP{}, policy.Outcome{Class: policy.ClassSuccess}},
+		{"a success needs no hints", 200, nil, []string{"X-Should-Retry", "false"}, 0, policy.HTTP{}, policy.Succeeded()},
 		{"listed transient", 404, nil, nil, 0, policy.HTTP{Transient: []int{404}}, policy.Outcome{Class: policy.ClassServer}},
 		{"listed transient lifts once", 500, nil, nil, 0, policy.HTTP{Transient: []int{500}}, server},
-		{"listed transient keeps a class", 429, nil, nil, 0, policy.HTTP{Transient: []int{429}}, policy.Outcome{Class: policy.ClassThrottled, Undone: true}},
+		{"listed transient keeps a class", 429, nil, nil, 0, policy.HTTP{Transient: []int{429}}, policy.Refused(policy.ClassThrottled)},
 		{"a success listed transient", 202, nil, nil, 0, policy.HTTP{Transient: []int{202}}, server},
-		{"listed permanent", 503, nil, nil, 0, policy.HTTP{Permanent: []int{503}}, policy.Outcome{Class: policy.ClassClient, Effect: policy.UnknownEffect}},
-		{"C62 permanent beats transient", 503, nil, nil, 0, policy.HTTP{Permanent: []int{503}, Transient: []int{503}}, policy.Outcome{Class: policy.ClassClient, Effect: policy.UnknownEffect}},
+		{"listed permanent", 503, nil, nil, 0, policy.HTTP{Permanent: []int{503}}, policy.Failed(policy.ClassClient)},
+		{"C62 permanent beats transient", 503, nil, nil, 0, policy.HTTP{Permanent: []int{503}, Transient: []int{503}}, policy.Failed(policy.ClassClient)},
 		{"59 the outcome is unknown", 409, keyed, in2s, gabion.KeyOutcomeUnknown, policy.HTTP{}, unsure},
 		{"59 the answer was not kept", 409, keyed, in2s, gabion.KeyAnswerNotKept, policy.HTTP{}, unsure},
 		{"60 the key was reused", 422, keyed, nil, gabion.KeyReused, policy.HTTP{}, unsure},
@@ -277,14 +277,14 @@ func TestOutcomeOfError(t *testing.T) {
 		err  error
 		want policy.Outcome
 	}{
-		{"a connection that ended", good, io.EOF, policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect}},
-		{"a server without TLS", good, mismatch, policy.Outcome{Class: policy.ClassClient, NeverSent: true}},
-		{"a server without TLS, and another that broke off", good, errors.Join(mismatch, io.ErrUnexpectedEOF), policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect}},
-		{"a server without TLS, and an unknown error", good, errors.Join(mismatch, os.ErrNotExist), policy.Outcome{Class: policy.ClassUnclassified, Effect: policy.UnknownEffect}},
-		{"an unsupported protocol", odd, unsupported, policy.Outcome{Class: policy.ClassClient, NeverSent: true}},
-		{"no host", hostless, noHost, policy.Outcome{Class: policy.ClassClient, NeverSent: true}},
-		{"a deadline", good, context.DeadlineExceeded, policy.Outcome{Class: policy.ClassTimeout, Effect: policy.UnknownEffect}},
-		{"a file error is nothing that we know", good, os.ErrNotExist, policy.Outcome{Class: policy.ClassUnclassified, Effect: policy.UnknownEffect}},
+		{"a connection that ended", good, io.EOF, policy.Failed(policy.ClassNetwork)},
+		{"a server without TLS", good, mismatch, policy.Unsent(policy.ClassClient)},
+		{"a server without TLS, and another that broke off", good, errors.Join(mismatch, io.ErrUnexpectedEOF), policy.Failed(policy.ClassNetwork)},
+		{"a server without TLS, and an unknown error", good, errors.Join(mismatch, os.ErrNotExist), policy.Failed(policy.ClassUnclassified)},
+		{"an unsupported protocol", odd, unsupported, policy.Unsent(policy.ClassClient)},
+		{"no host", hostless, noHost, policy.Unsent(policy.ClassClient)},
+		{"a deadline", good, context.DeadlineExceeded, policy.Failed(policy.ClassTimeout)},
+		{"a file error is nothing that we know", good, os.ErrNotExist, policy.Failed(policy.ClassUnclassified)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

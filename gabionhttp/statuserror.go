@@ -33,7 +33,7 @@ func (e *StatusError) Outcome() policy.Outcome {
 	if o := byStatus(e.Code); o.Class != policy.ClassSuccess {
 		return o
 	}
-	return policy.Outcome{Class: policy.ClassServer, Effect: policy.UnknownEffect}
+	return policy.Failed(policy.ClassServer)
 }
 
 // Error reads "503 Service Unavailable", or "UNAVAILABLE".

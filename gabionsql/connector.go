@@ -181,7 +181,7 @@ func (a aside) Unwrap() error { return a.error }
 // Outcome says that the dependency was not asked. A bad connection in the pool is what an
 // earlier outage left behind. Whether it goes on shows in the connect that follows.
 func (aside) Outcome() policy.Outcome {
-	return policy.Outcome{Class: policy.ClassRejected, NeverSent: true}
+	return policy.Unsent(policy.ClassRejected)
 }
 
 // answer is what the driver said to an attempt.

@@ -41,7 +41,7 @@ func (nothing) BeginTx(context.Context, driver.TxOptions) (driver.Tx, error) {
 func TestNilPointersBesideAnError(t *testing.T) {
 	mild := gabion.WithClassify(func(_ any, err error) policy.Outcome {
 		if errors.Is(err, errRefused) {
-			return policy.Outcome{Class: policy.ClassSuccess}
+			return policy.Succeeded()
 		}
 		return policy.Outcome{}
 	})

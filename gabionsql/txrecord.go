@@ -67,7 +67,7 @@ func (inProgress) Error() string {
 
 // Outcome makes it a conflict of which the effect is not known.
 func (inProgress) Outcome() policy.Outcome {
-	return policy.Outcome{Class: policy.ClassContention, Effect: policy.UnknownEffect}
+	return policy.Failed(policy.ClassContention)
 }
 
 // WithOnce commits the transaction together with the record of a key in the same

@@ -60,3 +60,29 @@ func ExampleBulkhead() {
 	// <nil>
 	// true 1 200
 }
+
+// A classifier says what an answer means, and whether the work may have happened.
+func ExampleFailed() {
+	classify := func(status int) policy.Outcome {
+		switch status {
+		case 200:
+			return policy.Succeeded()
+		case 429:
+			return policy.Refused(policy.ClassThrottled).ComeBack(2 * time.Second)
+		case 500:
+			return policy.Failed(policy.ClassServer).WithCode("500")
+		}
+		return policy.Outcome{} // undecided: the next classifier is asked
+	}
+	for _, status := range []int{200, 429, 500, 400} {
+		o := classify(status)
+		fmt.Printf("%v: effect %v, undone %v, after %v, code %q\n", o.Class, o.Effect, o.Undone, o.After, o.Code)
+	}
+	fmt.Println(policy.Unsent(policy.ClassNetwork).NeverSent)
+	// Output:
+	// success: effect none, undone false, after 0s, code ""
+	// throttled: effect none, undone true, after 2s, code ""
+	// server: effect unknown, undone false, after 0s, code "500"
+	// undecided: effect none, undone false, after 0s, code ""
+	// true
+}

@@ -99,6 +99,36 @@ type Outcome struct {
 	Code string
 }
 
+// Succeeded is the outcome of work that was done. With [Failed], [Refused] and [Unsent] a
+// classifier says what a class alone does not: whether the work may have happened. Outcome{}
+// leaves the decision to the next classifier.
+func Succeeded() Outcome { return Outcome{Class: ClassSuccess} }
+
+// Failed is the outcome of work that was sent and may have had an effect. It is repeated
+// where the work is declared safe.
+func Failed(c Class) Outcome { return Outcome{Class: c, Effect: UnknownEffect} }
+
+// Refused is the outcome of work of which the dependency did nothing, or undid all. If c is
+// transient, it is safe to repeat whatever it is.
+func Refused(c Class) Outcome { return Outcome{Class: c, Undone: true} }
+
+// Unsent is the outcome of work that provably never reached the dependency. If c is
+// transient, it is safe to repeat whatever it is.
+func Unsent(c Class) Outcome { return Outcome{Class: c, NeverSent: true} }
+
+// ComeBack returns o with the time in which the dependency asked to be called again, from now.
+// Less than zero counts as zero.
+func (o Outcome) ComeBack(after time.Duration) Outcome {
+	o.HasAfter, o.After = true, max(after, 0)
+	return o
+}
+
+// WithCode returns o with the dependency's own word for it: see the field Code.
+func (o Outcome) WithCode(code string) Outcome {
+	o.Code = code
+	return o
+}
+
 var classText = [numClasses]string{
 	ClassUndecided:    "undecided",
 	ClassSuccess:      "success",

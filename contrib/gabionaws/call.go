@@ -152,7 +152,7 @@ func judge(r *sent, err error) (o policy.Outcome) {
 		}
 	}
 	if err == nil {
-		return policy.Outcome{Class: policy.ClassSuccess}
+		return policy.Succeeded()
 	}
 	o = read(err)
 	if !r.left { // signing it failed, or credentials for that

@@ -175,7 +175,7 @@ func TestADetailedStatusArrivesAsItWasSent(t *testing.T) {
 func TestAClassifierSeesTheReply(t *testing.T) {
 	full := func(reply proto.Message, err error) policy.Outcome {
 		if m, _ := reply.(*pb.SimpleResponse); err == nil && m.GetUsername() == "busy" {
-			return policy.Outcome{Class: policy.ClassServer, Effect: policy.UnknownEffect}
+			return policy.Failed(policy.ClassServer)
 		}
 		return policy.Outcome{}
 	}

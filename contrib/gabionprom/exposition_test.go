@@ -11,6 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/common/expfmt"
+
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/contrib/gabionprom"
@@ -19,9 +23,6 @@ import (
 	"github.com/gabion-go/gabion/internal/testservers"
 	"github.com/gabion-go/gabion/messages/inbox"
 	"github.com/gabion-go/gabion/policy"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/prometheus/common/expfmt"
 )
 
 var errDown = &net.OpError{Op: "dial", Err: errors.New("refused")}
@@ -82,7 +83,7 @@ func everything(t *testing.T) *gabionprom.Metrics {
 func held(t *testing.T) *gabion.Dependency {
 	t.Helper()
 	d := gabion.New("held", policy.Policy{}, gabion.WithClassify(func(any, error) policy.Outcome {
-		return policy.Outcome{Class: policy.ClassThrottled, HasAfter: true, After: time.Minute}
+		return policy.Outcome{Class: policy.ClassThrottled}.ComeBack(time.Minute)
 	}))
 	d.Run(t.Context(), func(context.Context) error { return errDown })
 	return d

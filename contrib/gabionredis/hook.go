@@ -196,7 +196,7 @@ func judge(err error) (o policy.Outcome) {
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
 		o = policy.Outcome{Class: policy.ClassRejected, NeverSent: true, Exhausted: true}
 	case errors.Is(err, redis.ErrClosed):
-		o = policy.Outcome{Class: policy.ClassClient, NeverSent: true}
+		o = policy.Unsent(policy.ClassClient)
 	}
 	return o
 }

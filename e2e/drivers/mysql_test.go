@@ -79,7 +79,7 @@ const first, second = "UPDATE counters SET n = n + 1 WHERE id = 1", "UPDATE coun
 func TestMariaDBsOwnErrors(t *testing.T) {
 	m := newMaria(t, "max-connections=20")
 	again := policy.Outcome{Class: policy.ClassContention}
-	undone := policy.Outcome{Class: policy.ClassContention, Undone: true}
+	undone := policy.Refused(policy.ClassContention)
 	maria := m.isMaria()
 	nowait := map[bool]string{true: "1205", false: "3572"}[maria]
 	for _, tt := range []struct {
@@ -94,7 +94,7 @@ func TestMariaDBsOwnErrors(t *testing.T) {
 		{"a duplicate is the statement's fault", m.duplicate, coded(policy.Outcome{Class: policy.ClassClient}, "23000")},
 		{"a server that only reads", m.readOnly, coded(policy.Outcome{Class: policy.ClassServer}, "1290")},
 		{"no room for connections", m.full, policy.Outcome{Class: policy.ClassServer, NeverSent: true, Busy: true, Code: "1040"}},
-		{"a connection that was killed", m.killed, policy.Outcome{Class: policy.ClassUnclassified, Effect: policy.UnknownEffect}},
+		{"a connection that was killed", m.killed, policy.Failed(policy.ClassUnclassified)},
 	} {
 		if !maria && tt.want.Code == "1020" {
 			continue // MySQL itself lets the later transaction win

@@ -95,9 +95,9 @@ func TestIssue10_WhatRedisAnswers(t *testing.T) {
 		{"-ERR max number of clients reached", undone(policy.ClassServer)},
 		{"-WRONGTYPE Operation against a key holding the wrong kind of value", policy.Outcome{Class: policy.ClassClient}},
 		{"-BUSYGROUP Consumer Group name already exists", policy.Outcome{Class: policy.ClassClient}},
-		{"-ERR value is not an integer", policy.Outcome{Class: policy.ClassUnclassified, Effect: policy.UnknownEffect}},
+		{"-ERR value is not an integer", policy.Failed(policy.ClassUnclassified)},
 		{"$-1", policy.Outcome{Class: policy.ClassBusiness}},
-		{"", policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect}}, // it hangs up
+		{"", policy.Failed(policy.ClassNetwork)}, // it hangs up
 	}
 	for _, tt := range tests {
 		t.Run(tt.line, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestIssue10_AFailedWatchIsAConflict(t *testing.T) {
 		_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error { p.Incr(ctx, "n"); return nil })
 		return err
 	}, "n")
-	if got, want := classify.Error(err), (policy.Outcome{Class: policy.ClassContention, Undone: true}); got != want {
+	if got, want := classify.Error(err), (policy.Refused(policy.ClassContention)); got != want {
 		t.Errorf("%v is %+v, want %+v", err, got, want)
 	}
 }
@@ -137,7 +137,7 @@ func TestIssue10_ThePoolsTimeoutIsListed(t *testing.T) {
 	}
 	err := c.Get(t.Context(), "k").Err()
 	r := classify.Rules{Transient: []error{redis.ErrPoolTimeout}, NotSent: []error{redis.ErrPoolTimeout}}
-	if got, want := r.Error(err), (policy.Outcome{Class: policy.ClassNetwork, NeverSent: true}); got != want {
+	if got, want := r.Error(err), (policy.Unsent(policy.ClassNetwork)); got != want {
 		t.Errorf("%v is %+v, want %+v", err, got, want)
 	}
 }

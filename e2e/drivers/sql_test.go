@@ -24,7 +24,7 @@ import (
 )
 
 func TestIssue10_TypesOfDrivers(t *testing.T) {
-	undone := policy.Outcome{Class: policy.ClassContention, Undone: true}
+	undone := policy.Refused(policy.ClassContention)
 	tests := []struct {
 		name string
 		err  error
@@ -37,10 +37,10 @@ func TestIssue10_TypesOfDrivers(t *testing.T) {
 		{"MySQL: lock wait timeout", &mysql.MySQLError{Number: 1205}, policy.Outcome{Class: policy.ClassContention, Code: "1205"}},
 		{"MySQL: NOWAIT", &mysql.MySQLError{Number: 3572}, policy.Outcome{Class: policy.ClassContention, Code: "3572"}},
 		{"MySQL: too many connections", &mysql.MySQLError{Number: 1040}, policy.Outcome{Class: policy.ClassServer, NeverSent: true, Busy: true, Code: "1040"}},
-		{"MySQL: the connection broke before", mysql.ErrInvalidConn, policy.Outcome{Class: policy.ClassUnclassified, Effect: policy.UnknownEffect}},
+		{"MySQL: the connection broke before", mysql.ErrInvalidConn, policy.Failed(policy.ClassUnclassified)},
 		{"gRPC: not found", status.Error(codes.NotFound, ""), policy.Outcome{Class: policy.ClassBusiness, Code: "NOT_FOUND"}},
-		{"gRPC: aborted", status.Error(codes.Aborted, ""), policy.Outcome{Class: policy.ClassContention, Effect: policy.UnknownEffect, Code: "ABORTED"}},
-		{"gRPC: exhausted, which may be an answer that is too large", status.Error(codes.ResourceExhausted, ""), policy.Outcome{Class: policy.ClassClient, Effect: policy.UnknownEffect, Code: "RESOURCE_EXHAUSTED"}},
+		{"gRPC: aborted", status.Error(codes.Aborted, ""), policy.Failed(policy.ClassContention).WithCode("ABORTED")},
+		{"gRPC: exhausted, which may be an answer that is too large", status.Error(codes.ResourceExhausted, ""), policy.Failed(policy.ClassClient).WithCode("RESOURCE_EXHAUSTED")},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

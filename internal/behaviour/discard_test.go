@@ -80,7 +80,7 @@ func TestResultsOfRetriedAttemptsAreDiscardedOnce(t *testing.T) {
 // that the call held is lost.
 func TestAPanickingDiscardLosesNothing(t *testing.T) {
 	unsent := gabion.WithClassify(func(any, error) policy.Outcome {
-		return policy.Outcome{Class: policy.ClassNetwork, NeverSent: true}
+		return policy.Unsent(policy.ClassNetwork)
 	})
 	for _, immediate := range []bool{false, true} {
 		for _, hedges := range []int{0, 1} {

@@ -194,5 +194,5 @@ type refused struct{}
 
 func (refused) Error() string { return "refused" }
 func (refused) Outcome() policy.Outcome {
-	return policy.Outcome{Class: policy.ClassServer, Undone: true}
+	return policy.Refused(policy.ClassServer)
 }

@@ -54,7 +54,7 @@ func TestCallsThatPacingHoldsSpread(t *testing.T) {
 		d := gabion.New("db", policy.Policy{}, gabion.WithSeed(1))
 		const hold = 4 * time.Second
 		d.Run(t.Context(), works, gabion.WithClassify(func(any, error) policy.Outcome {
-			return policy.Outcome{Class: policy.ClassThrottled, HasAfter: true, After: hold}
+			return policy.Outcome{Class: policy.ClassThrottled}.ComeBack(hold)
 		}))
 		start := time.Now()
 		var mu sync.Mutex

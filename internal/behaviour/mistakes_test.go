@@ -316,7 +316,7 @@ func TestAnOutcomeWithoutAClassDecidesNothing(t *testing.T) {
 		"also without one of the call's":        {gabion.CallOption{}, gabion.WithClassify(nothing), busy, policy.AttemptsExhausted},
 		"one that can't read it is not asked":   {gabion.WithClassify(nothing), gabion.WithClassify(func(string, error) policy.Outcome { panic("asked") }), busy, policy.AttemptsExhausted},
 		"no error is a success":                 {gabion.WithClassify(nothing), gabion.WithClassify(nothing), nil, policy.None},
-		"which a success that is said is too":   {only(policy.Outcome{Class: policy.ClassSuccess}), gabion.WithClassify(business), errors.New("no rows"), policy.None},
+		"which a success that is said is too":   {only(policy.Succeeded()), gabion.WithClassify(business), errors.New("no rows"), policy.None},
 		"what is said beside it counts":         {only(policy.Outcome{Stop: true}), nil, busy, policy.DoNotRetry},
 		"what may have happened may":            {only(policy.Outcome{Effect: policy.UnknownEffect}), nil, classify.NotSent(errors.New("dial")), policy.NotSafe},
 		"what was never sent is safe to repeat": {only(policy.Outcome{NeverSent: true}), nil, errDown, policy.AttemptsExhausted},

@@ -119,7 +119,7 @@ func TestClassifiersSeeTheResult(t *testing.T) {
 		if e := asError(t, err); got != 503 || e.Err != nil || e.Reason != policy.AttemptsExhausted {
 			t.Errorf("%d, %+v: the last result is the caller's, and there is no error but gabion's", got, e)
 		}
-		yes := gabion.WithClassify(func(any, error) policy.Outcome { return policy.Outcome{Class: policy.ClassSuccess} })
+		yes := gabion.WithClassify(func(any, error) policy.Outcome { return policy.Succeeded() })
 		if got, err := gabion.Do(t.Context(), d, func(context.Context) (int, error) { return 503, nil }, yes); got != 503 || err != nil {
 			t.Errorf("%d, %v", got, err)
 		}

@@ -118,7 +118,7 @@ func TestPartitionThatAskedForTimeIsNotForgotten(t *testing.T) {
 			Partitions: policy.Partitions{Max: 1, Idle: time.Second},
 		})
 		d.Run(t.Context(), works, gabion.WithPartition("asked"), gabion.WithClassify(func(any, error) policy.Outcome {
-			return policy.Outcome{Class: policy.ClassThrottled, HasAfter: true, After: time.Minute}
+			return policy.Outcome{Class: policy.ClassThrottled}.ComeBack(time.Minute)
 		}))
 		time.Sleep(30 * time.Second)
 		d.Run(t.Context(), works, gabion.WithPartition("other"))

@@ -26,7 +26,7 @@ func TestARetrySaysWhichFailureItRepeats(t *testing.T) {
 		p := policy.Policy{Safe: true, Retry: policy.Retry{Attempts: 3, Backoff: backoff.Const(time.Millisecond)}}
 		d := gabion.New("db", p, gabion.WithObserver(watch), gabion.WithClassify(func(any, error) policy.Outcome {
 			if len(outcomes) == 0 {
-				return policy.Outcome{Class: policy.ClassSuccess}
+				return policy.Succeeded()
 			}
 			o := outcomes[0]
 			outcomes = outcomes[1:]

@@ -165,7 +165,7 @@ func TestTotalsAreWhatHappened(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.tries++
-			a.SettleOutcome(policy.Outcome{Class: policy.ClassSuccess, NeverSent: true}, nil)
+			a.SettleOutcome(policy.Unsent(policy.ClassSuccess), nil)
 			a.Close(nil)
 		}, policy.Totals{Calls: 1, Succeeded: 1, Attempts: 1}},
 		{"work that panics", free, func(t *testing.T, c *counted, d *gabion.Dependency) {

@@ -194,7 +194,7 @@ func (c *Consumer) means(err error) (o policy.Outcome) {
 	defer func() {
 		if v := recover(); v != nil {
 			c.logger().Error("the classifier panicked", slog.String("dependency", c.d.Name()), slog.Any("panic", v))
-			o = policy.Outcome{Class: policy.ClassCrashed, Effect: policy.UnknownEffect}
+			o = policy.Failed(policy.ClassCrashed)
 		}
 	}()
 	return c.seen.Means(err)
@@ -232,9 +232,9 @@ func (h *handling) settle(d *inbox.Disposition) {
 func (h *handling) outcome(d *inbox.Disposition) (o policy.Outcome, known bool) {
 	switch {
 	case d.Cause == inbox.CauseDone:
-		return policy.Outcome{Class: policy.ClassSuccess}, true
+		return policy.Succeeded(), true
 	case d.Cause == inbox.CauseStoreUnavailable, d.Cause == inbox.CauseNotRecorded, d.Cause == inbox.CauseCommitUnknown:
-		return policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect}, true
+		return policy.Failed(policy.ClassNetwork), true
 	case h.left != nil:
 		return (&abandoned{}).Outcome(), true
 	case !h.ran, d.Err == nil, h.hurried:

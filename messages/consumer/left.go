@@ -70,7 +70,7 @@ func (e *abandoned) Is(target error) bool { return target == inbox.ErrAbandoned 
 
 // Outcome is what package classify asks of errors that know what they mean.
 func (e *abandoned) Outcome() policy.Outcome {
-	return policy.Outcome{Class: policy.ClassTimeout, Effect: policy.UnknownEffect}
+	return policy.Failed(policy.ClassTimeout)
 }
 
 // glance is how long work is waited for before its context is asked for its end, which costs

@@ -97,9 +97,9 @@ func (l luck) answer() sim.Answer {
 	case 0, 1:
 		a.Outcome = policy.Outcome{Class: policy.ClassServer, Effect: policy.UnknownEffect, Once: l.in(3), Stop: l.in(6)}
 	case 2:
-		a.Outcome = policy.Outcome{Class: policy.ClassNetwork, NeverSent: true}
+		a.Outcome = policy.Unsent(policy.ClassNetwork)
 	case 3:
-		a.Outcome = policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect}
+		a.Outcome = policy.Failed(policy.ClassNetwork)
 	case 4:
 		a.Outcome = policy.Outcome{Class: policy.ClassThrottled, HasAfter: l.in(2), After: l.upTo(600 * time.Millisecond)}
 	case 5:
