@@ -23,10 +23,10 @@ import (
 	"strings"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/lint"
 	"github.com/gabion-go/gabion/lab/internal/family"
 	"github.com/gabion-go/gabion/lab/internal/report"
 	"github.com/gabion-go/gabion/lab/internal/scenario"
-	"github.com/gabion-go/gabion/lint"
 )
 
 // Findings are all mistakes of a scenario's file, in the order of their places, each

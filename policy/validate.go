@@ -72,7 +72,7 @@ func (fs Mistakes) Error() string {
 // Validate reports everything about p that is impossible: values out of bounds,
 // [Off] where nothing can be switched off, fields that contradict each other, and
 // fields that have no effect. The error is of type [Mistakes]; nil means that the policy can be used.
-// It does not report what is merely unwise: see package lint.
+// It does not report what is merely unwise: gabion lint does.
 //
 // p needs not be resolved. Fields are judged together by what they resolve to,
 // so a default can contradict what is written; the finding then says that it is

@@ -42,7 +42,7 @@ var large = map[string]excess{
 
 	// One method for each of many things of one kind, which do not know each other.
 	"policy.check":                 {0, 44, "one check a setting"},
-	"lint.subject":                 {0, 76, "one check a rule"},
+	"internal/lint.subject":        {0, 76, "one check a rule"},
 	"gabionvet.unit":               {0, 86, "what is known of a package, by question"},
 	"internal/grpcconfig.reader":   {0, 42, "one method an element of the format"},
 	"lab/internal/scenario.File":   {0, 62, "one check an element of the format"},

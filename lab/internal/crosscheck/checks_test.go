@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gabion-go/gabion/lint"
+	"github.com/gabion-go/gabion/internal/lint"
 	"github.com/gabion-go/gabion/policy"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gabion-go/gabion/lint"
+	"github.com/gabion-go/gabion/internal/lint"
 )
 
 var update = flag.Bool("update", false, "write docs/crosscheck.md")

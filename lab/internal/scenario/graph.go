@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/lint"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
-	"github.com/gabion-go/gabion/lint"
 	"github.com/gabion-go/gabion/policy"
 )
 

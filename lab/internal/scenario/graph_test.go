@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/gabion-go/gabion/config"
-	"github.com/gabion-go/gabion/lint"
+	"github.com/gabion-go/gabion/internal/lint"
 )
 
 // linted says what the rules for graphs find, as "G070 note 19: …".

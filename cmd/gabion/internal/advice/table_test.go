@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gabion-go/gabion/lint"
+	"github.com/gabion-go/gabion/internal/lint"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/lint.md; with GABION_SOAK=1")

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/config"
-	"github.com/gabion-go/gabion/lint"
+	"github.com/gabion-go/gabion/internal/lint"
 )
 
 // Findings returns what is open, stale, or answered with no, as findings of gabion lint

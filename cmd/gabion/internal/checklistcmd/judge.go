@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/gabion-go/gabion/config"
-	"github.com/gabion-go/gabion/lint"
+	"github.com/gabion-go/gabion/internal/lint"
 )
 
 // The states of a question. Open ones, stale ones and those that are answered with no keep

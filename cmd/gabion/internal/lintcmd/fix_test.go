@@ -10,7 +10,7 @@ import (
 
 	"github.com/gabion-go/gabion/config"
 	lintpages "github.com/gabion-go/gabion/docs/lint"
-	"github.com/gabion-go/gabion/lint"
+	"github.com/gabion-go/gabion/internal/lint"
 )
 
 // manyRules find more than 3 attempts, which they propose instead, and 2 attempts for bank.

@@ -13,7 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/gabion-go/gabion/config"
-	"github.com/gabion-go/gabion/lint"
+	"github.com/gabion-go/gabion/internal/lint"
 )
 
 // found is an outcome with everything that can be in one.

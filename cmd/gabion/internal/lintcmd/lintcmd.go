@@ -15,8 +15,8 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/measured"
+	"github.com/gabion-go/gabion/internal/lint"
 	"github.com/gabion-go/gabion/internal/suggest"
-	"github.com/gabion-go/gabion/lint"
 )
 
 // The exit codes of every gabion command.

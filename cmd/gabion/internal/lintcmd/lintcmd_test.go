@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
-	"github.com/gabion-go/gabion/lint"
+	"github.com/gabion-go/gabion/internal/lint"
 )
 
 // The texts of files. The attempts of tight can't all fit, which is a note.

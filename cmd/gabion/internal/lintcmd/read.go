@@ -15,8 +15,8 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/checklistcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/measured"
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/lint"
 	"github.com/gabion-go/gabion/lab"
-	"github.com/gabion-go/gabion/lint"
 )
 
 // maxSize is one byte more than a file may have: config refuses it with its own words.

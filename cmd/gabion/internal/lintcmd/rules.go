@@ -9,8 +9,8 @@ import (
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	lintpages "github.com/gabion-go/gabion/docs/lint"
+	"github.com/gabion-go/gabion/internal/lint"
 	"github.com/gabion-go/gabion/internal/suggest"
-	"github.com/gabion-go/gabion/lint"
 )
 
 // ruleOf returns the rule with an id or a name.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/gabion-go/gabion/config"
-	"github.com/gabion-go/gabion/lint"
+	"github.com/gabion-go/gabion/internal/lint"
 )
 
 // Bounds of the fixes that are worked out for a report, and of the text that is read for

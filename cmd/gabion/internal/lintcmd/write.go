@@ -13,7 +13,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/measured"
 	"github.com/gabion-go/gabion/config"
-	"github.com/gabion-go/gabion/lint"
+	"github.com/gabion-go/gabion/internal/lint"
 )
 
 var formats = []string{"text", "json", "sarif", "github"}

@@ -17,7 +17,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/recorded"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/formulas"
-	"github.com/gabion-go/gabion/lint"
+	"github.com/gabion-go/gabion/internal/lint"
 	"github.com/gabion-go/gabion/record"
 )
 

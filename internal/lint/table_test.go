@@ -47,7 +47,7 @@ const marks = "<!-- written by: go test ./lint -run TestTheTableOfRules -args -u
 
 // docs/lint.md has all rules, and which pitfall each is of.
 func TestTheTableOfRules(t *testing.T) {
-	const path = "../docs/lint.md"
+	const path = "../../docs/lint.md"
 	var b strings.Builder
 	b.WriteString(marks + "| rule | severity | what it finds | facts that it needs |\n|---|---|---|---|\n")
 	known := map[string]bool{}

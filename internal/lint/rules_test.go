@@ -103,19 +103,19 @@ func TestWhatIsShippedHasNoWarning(t *testing.T) {
 	for _, name := range policy.PresetNames() {
 		clean(t, name, "version: 1\ndependencies: {a: {preset: "+name+"}}\n")
 	}
-	for _, path := range []string{"../config/gabion.example.yaml", "../examples/first/gabion.yaml"} {
+	for _, path := range []string{"../../config/gabion.example.yaml", "../../examples/first/gabion.yaml"} {
 		clean(t, path, read(t, path))
 	}
-	pages, _ := filepath.Glob("../docs/*.md")
-	patterns, _ := filepath.Glob("../docs/patterns/*.md")
-	for _, path := range append(slices.Concat(pages, patterns), "../README.md") {
+	pages, _ := filepath.Glob("../../docs/*.md")
+	patterns, _ := filepath.Glob("../../docs/patterns/*.md")
+	for _, path := range append(slices.Concat(pages, patterns), "../../README.md") {
 		for _, found := range block.FindAllStringSubmatch(read(t, path), -1) {
 			if strings.HasPrefix(found[1], "version: 1\n") && strings.Contains(found[1], "\ndependencies:") {
 				clean(t, path, found[1])
 			}
 		}
 	}
-	scenarios, _ := filepath.Glob("../lab/internal/scenario/library/*.yaml")
+	scenarios, _ := filepath.Glob("../../lab/internal/scenario/library/*.yaml")
 	if len(scenarios) < 16 {
 		t.Errorf("%d scenarios", len(scenarios))
 	}
@@ -142,7 +142,7 @@ func read(t *testing.T, path string) string {
 func badFiles(t testing.TB) map[string]string {
 	bad := map[string]string{}
 	for _, rule := range Rules() {
-		page, err := os.ReadFile(filepath.Join("..", "docs", "lint", rule.ID+".md"))
+		page, err := os.ReadFile(filepath.Join("..", "..", "docs", "lint", rule.ID+".md"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,7 +41,7 @@ func files(t *testing.T, text string) (files []*config.File, broken []config.Fin
 func TestPagesShowWhatIsBadAndGood(t *testing.T) {
 	for _, rule := range Rules() {
 		t.Run(rule.ID, func(t *testing.T) {
-			page, err := os.ReadFile(filepath.Join("..", "docs", "lint", rule.ID+".md"))
+			page, err := os.ReadFile(filepath.Join("..", "..", "docs", "lint", rule.ID+".md"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,7 +79,7 @@ func TestPagesShowWhatIsBadAndGood(t *testing.T) {
 		})
 	}
 	known := Rules()
-	pages, _ := filepath.Glob("../docs/lint/G0*.md")
+	pages, _ := filepath.Glob("../../docs/lint/G0*.md")
 	for _, page := range pages {
 		id := strings.TrimSuffix(filepath.Base(page), ".md")
 		if !slices.ContainsFunc(known, func(r Rule) bool { return r.ID == id }) {

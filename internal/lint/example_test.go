@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gabion-go/gabion/config"
-	"github.com/gabion-go/gabion/lint"
+	"github.com/gabion-go/gabion/internal/lint"
 )
 
 func ExampleRun() {
