@@ -19,12 +19,6 @@ import (
 	"github.com/gabion-go/gabion/lab"
 )
 
-const (
-	exitFindings    = 1
-	exitFailure     = 3
-	exitInterrupted = 130
-)
-
 const labVerifyUsage = `usage: gabion lab verify [--json] [--markdown FILE.md] [--junit FILE.xml]
 
 reproduces published results about retries, queues and load, and compares:
@@ -74,7 +68,7 @@ func keepCases(name string, write func(io.Writer, []lab.AnchorCase) error, cases
 // tellCases writes the cases and returns the exit code that they mean.
 func tellCases(w io.Writer, cases []lab.AnchorCase, asJSON bool) (code int, err error) {
 	if failing(cases) > 0 {
-		code = exitFindings
+		code = cli.ExitFindings
 	}
 	if asJSON {
 		return code, writeCases(w, cases)
@@ -237,11 +231,11 @@ func labFailed(ctx context.Context, err error, stderr io.Writer) int {
 	switch {
 	case ctx.Err() != nil:
 		fmt.Fprintln(stderr, "gabion lab: interrupted")
-		return exitInterrupted
+		return cli.ExitInterrupted
 	case errors.As(err, &wrong):
 		fmt.Fprintln(stderr, "gabion lab:", err)
-		return exitUsage
+		return cli.ExitUsage
 	}
 	fmt.Fprintln(stderr, "gabion lab:", err)
-	return exitFailure
+	return cli.ExitFailure
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/lab"
 )
 
@@ -119,14 +120,14 @@ func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe
 
 func TestLabFailures(t *testing.T) {
 	var stderr bytes.Buffer
-	if code := run(t.Context(), []string{"lab", "anchor", "vegas"}, brokenPipe{}, &stderr); code != exitFailure || !strings.Contains(stderr.String(), "broken pipe") {
+	if code := run(t.Context(), []string{"lab", "anchor", "vegas"}, brokenPipe{}, &stderr); code != cli.ExitFailure || !strings.Contains(stderr.String(), "broken pipe") {
 		t.Errorf("a broken pipe: %d, %q", code, &stderr)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	for _, args := range [][]string{{"lab", "verify"}, {"lab", "anchor", "aws-occ"}} {
 		var stdout, stderr bytes.Buffer
-		if code := run(ctx, args, &stdout, &stderr); code != exitInterrupted || stdout.Len() > 0 || !strings.Contains(stderr.String(), "interrupted") {
+		if code := run(ctx, args, &stdout, &stderr); code != cli.ExitInterrupted || stdout.Len() > 0 || !strings.Contains(stderr.String(), "interrupted") {
 			t.Errorf("%v, interrupted: %d, %q, %q", args, code, &stdout, &stderr)
 		}
 	}

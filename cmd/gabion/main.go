@@ -34,8 +34,6 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/tunecmd"
 )
 
-const exitUsage = 2
-
 // about is what help begins with, and codes is what it ends with.
 const (
 	about = "gabion calls dependencies that fail."
@@ -81,7 +79,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	top := root()
 	if len(args) == 0 {
 		fmt.Fprint(stderr, cli.Help(top))
-		return exitUsage
+		return cli.ExitUsage
 	}
 	switch args[0] {
 	case "-h", "-help", "--help":

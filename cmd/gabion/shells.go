@@ -75,5 +75,5 @@ func printed(err error, stderr io.Writer) int {
 		return 0
 	}
 	fmt.Fprintln(stderr, "gabion:", err)
-	return exitFailure
+	return cli.ExitFailure
 }

@@ -20,14 +20,6 @@ import (
 	"github.com/gabion-go/gabion/internal/suggest"
 )
 
-// The exit codes of every gabion command.
-const (
-	exitOK       = 0
-	exitFindings = 1 // something is open, or a file has mistakes
-	exitUsage    = 2 // the command was called wrongly
-	exitFailure  = 3 // a file can't be read or written
-)
-
 const usage = `usage: gabion checklist FILE [--format FORMAT] [--dependency NAME] [--open]
                         [--max-age DAYS] [--answers FILE]
        gabion checklist answer FILE --question ID --answer ANSWER
@@ -103,10 +95,10 @@ func (r *request) main(c *cobra.Command, words []string) int {
 	switch {
 	case errors.As(err, &caller):
 		fmt.Fprintf(r.stderr, "gabion checklist: %v\n\n%s", err, usage)
-		return exitUsage
+		return cli.ExitUsage
 	case err != nil:
 		fmt.Fprintln(r.stderr, "gabion checklist:", err)
-		return exitFailure
+		return cli.ExitFailure
 	}
 	return code
 }
@@ -183,7 +175,7 @@ func (r *request) show(j *judge, mistakes int) (code int, err error) {
 		l.Items = slices.DeleteFunc(l.Items, item.settled)
 	}
 	if left+mistakes > 0 {
-		code = exitFindings
+		code = cli.ExitFindings
 	}
 	return code, l.write(r.stdout, r.format)
 }
@@ -191,7 +183,7 @@ func (r *request) show(j *judge, mistakes int) (code int, err error) {
 // write writes one answer.
 func (r *request) write(j *judge, mistakes int) (code int, err error) {
 	if mistakes > 0 {
-		return exitFindings, nil // writing would lose what could not be read
+		return cli.ExitFindings, nil // writing would lose what could not be read
 	}
 	q, known := questionOf(r.question)
 	about := r.dependency
@@ -228,5 +220,5 @@ func (r *request) write(j *judge, mistakes int) (code int, err error) {
 		return 0, err
 	}
 	_, err = fmt.Fprintf(r.stdout, "%s: %s for %s: %s\n", r.answersFile, q.id, about, r.answer)
-	return exitOK, err
+	return cli.ExitOK, err
 }

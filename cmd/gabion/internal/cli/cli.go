@@ -16,8 +16,14 @@ import (
 	"github.com/gabion-go/gabion/internal/suggest"
 )
 
-// exitUsage is the code of a command that was called wrongly.
-const exitUsage = 2
+// The exit codes of every command.
+const (
+	ExitOK          = 0
+	ExitFindings    = 1 // what it looked for is there, such as a file's mistakes or a missed threshold
+	ExitUsage       = 2 // the command was called wrongly
+	ExitFailure     = 3 // something else went wrong
+	ExitInterrupted = 130
+)
 
 // exit is the code, above 0, with which a command has ended that has said why.
 type exit int
@@ -126,7 +132,7 @@ func Typed(c *cobra.Command) []string {
 // Wrongly says what is wrong with a command line, and then how it should look.
 func Wrongly(c *cobra.Command, problem string) int {
 	fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n\n%s", c.CommandPath(), problem, Help(c))
-	return exitUsage
+	return ExitUsage
 }
 
 // dashes gives flags with long names their second dash: package flag took one, and so do the

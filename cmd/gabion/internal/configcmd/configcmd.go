@@ -19,14 +19,6 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// The exit codes of every gabion command.
-const (
-	exitOK       = 0
-	exitFindings = 1 // the file has mistakes
-	exitUsage    = 2 // the command was called wrongly
-	exitFailure  = 3 // something else went wrong
-)
-
 const schemaUsage = `usage: gabion schema
 
 prints the JSON Schema of gabion's file, for editors
@@ -101,10 +93,10 @@ func (r *request) open(c *cobra.Command, words []string, most int) (f *config.Fi
 	switch {
 	case errors.As(err, &found):
 		fmt.Fprintln(r.stderr, fold.Lines(found.Error()))
-		return nil, exitFindings
+		return nil, cli.ExitFindings
 	case err != nil:
 		fmt.Fprintln(r.stderr, "gabion config:", err)
-		return nil, exitFailure
+		return nil, cli.ExitFailure
 	}
 	return f, -1
 }
@@ -186,9 +178,9 @@ func (r *request) explain(c *cobra.Command, words []string) int {
 		if e.Live, err = budgetsOf(c.Context(), r.live, lines); err != nil {
 			fmt.Fprintln(stderr, "gabion config explain: --live:", err)
 			if errors.As(err, new(notAPage)) {
-				return exitUsage
+				return cli.ExitUsage
 			}
-			return exitFailure
+			return cli.ExitFailure
 		}
 	}
 	if r.asJSON {
@@ -277,7 +269,7 @@ func unknown(f *config.File, word string, stderr io.Writer) int {
 		near = "; did you mean " + near + "?"
 	}
 	fmt.Fprintf(stderr, "gabion config: %s has no %q; it has %s%s\n", who, what, strings.Join(has, ", "), near)
-	return exitUsage
+	return cli.ExitUsage
 }
 
 // nearest is the path that was most likely meant, or "": each word of it is held
@@ -314,9 +306,9 @@ func sectionsOf(f *config.File, name string) (keys []string) {
 func written(_ int, err error) func(stderr io.Writer) int {
 	return func(stderr io.Writer) int {
 		if err == nil {
-			return exitOK
+			return cli.ExitOK
 		}
 		fmt.Fprintln(stderr, "gabion:", err)
-		return exitFailure
+		return cli.ExitFailure
 	}
 }

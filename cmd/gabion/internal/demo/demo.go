@@ -20,15 +20,6 @@ import (
 	"github.com/gabion-go/gabion/lab/flaky"
 )
 
-// The ways in which a command ends.
-const (
-	exitOK          = 0
-	exitFindings    = 1 // a file has mistakes
-	exitUsage       = 2 // called wrongly
-	exitFailure     = 3 // something else went wrong
-	exitInterrupted = 130
-)
-
 const usage = `usage: gabion demo [--seed N] [--config FILE] [--plan PLAN] [--print-plan]
                    [--json] [--ledgers DIR] [--into FILE] [--picture FILE]
                    [--page ADDRESS]
@@ -100,7 +91,7 @@ func (req *request) main(c *cobra.Command, words []string) int {
 	if req.print {
 		text, _ := ownPlan(req.plan) // it was checked
 		_, _ = stdout.Write(text)
-		return exitOK
+		return cli.ExitOK
 	}
 	rules, code, err := loadRules(req.config)
 	if err != nil {
@@ -209,14 +200,14 @@ func (req request) encore(ctx context.Context, stdout io.Writer, scr screen) err
 
 func failed(stderr io.Writer, err error) int {
 	fmt.Fprintf(stderr, "gabion demo: %v\n", err)
-	return exitFailure
+	return cli.ExitFailure
 }
 
 func (r *Report) exit() int {
 	if r.Interrupted {
-		return exitInterrupted
+		return cli.ExitInterrupted
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // introduce says what is about to happen.

@@ -38,7 +38,7 @@ func TestRunAsJSON(t *testing.T) {
 	dir := t.TempDir()
 	var stdout, stderr bytes.Buffer
 	code := cli.Run(t.Context(), Command(), []string{"--plan", "testdata/short.yaml", "--seed", "3", "--json", "--ledgers", dir}, &stdout, &stderr)
-	if code != exitOK || stderr.Len() > 0 {
+	if code != cli.ExitOK || stderr.Len() > 0 {
 		t.Fatalf("exit code %d, stderr: %s", code, &stderr)
 	}
 	var r Report
@@ -115,7 +115,7 @@ func agrees(t *testing.T, c ClientReport, dir string) {
 func TestRunForPeople(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
-	if code := cli.Run(t.Context(), Command(), []string{"--plan", "testdata/short.yaml"}, &stdout, &stderr); code != exitOK || stderr.Len() > 0 {
+	if code := cli.Run(t.Context(), Command(), []string{"--plan", "testdata/short.yaml"}, &stdout, &stderr); code != cli.ExitOK || stderr.Len() > 0 {
 		t.Fatalf("exit code %d, stderr: %s", code, &stderr)
 	}
 	got := stdout.String()
@@ -168,7 +168,7 @@ func TestInterruptedRunReportsWhatItSaw(t *testing.T) {
 	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
-	if code != exitInterrupted || !r.Interrupted || r.Clients[0].Calls == 0 || r.Clients[0].Calls != r.Clients[3].Calls && r.Left == 0 {
+	if code != cli.ExitInterrupted || !r.Interrupted || r.Clients[0].Calls == 0 || r.Clients[0].Calls != r.Clients[3].Calls && r.Left == 0 {
 		t.Errorf("exit code %d, %+v", code, r)
 	}
 }
@@ -218,10 +218,10 @@ func TestParse(t *testing.T) {
 			if err := req.check(words); err != nil {
 				return cli.Wrongly(c, err.Error())
 			}
-			return exitOK
+			return cli.ExitOK
 		})
 		var out bytes.Buffer
-		if code := cli.Run(t.Context(), asked, strings.Fields(c.args), &out, &out); (code == exitOK) != c.ok || code != exitOK && code != exitUsage {
+		if code := cli.Run(t.Context(), asked, strings.Fields(c.args), &out, &out); (code == cli.ExitOK) != c.ok || code != cli.ExitOK && code != cli.ExitUsage {
 			t.Errorf("%s: got %d, %s", c.fact, code, &out)
 		}
 	}
@@ -240,12 +240,12 @@ func TestBadFilesStartNothing(t *testing.T) {
 		fact, path, says string
 		code             int
 	}{
-		{"no such file", filepath.Join(dir, "none"), "no such file", exitUsage},
-		{"a folder", dir, "directory", exitUsage},
-		{"a mistake", write("a.yaml", "version: 1\ndependencies:\n  payments: {retry: {atempts: 3}}\n"), "did you mean attempts?", exitFindings},
-		{"an impossible policy", write("b.yaml", "version: 1\ndependencies:\n  payments: {timeout: {call: 1s, attempt: 2s}}\n"), "payments", exitFindings},
-		{"no dependency chosen", write("c.yaml", "version: 1\ndependencies: {a: {}, b: {}}\n"), "a, b", exitFindings},
-		{"no dependency at all", write("d.yaml", "version: 1\n"), "", exitFindings},
+		{"no such file", filepath.Join(dir, "none"), "no such file", cli.ExitUsage},
+		{"a folder", dir, "directory", cli.ExitUsage},
+		{"a mistake", write("a.yaml", "version: 1\ndependencies:\n  payments: {retry: {atempts: 3}}\n"), "did you mean attempts?", cli.ExitFindings},
+		{"an impossible policy", write("b.yaml", "version: 1\ndependencies:\n  payments: {timeout: {call: 1s, attempt: 2s}}\n"), "payments", cli.ExitFindings},
+		{"no dependency chosen", write("c.yaml", "version: 1\ndependencies: {a: {}, b: {}}\n"), "a, b", cli.ExitFindings},
+		{"no dependency at all", write("d.yaml", "version: 1\n"), "", cli.ExitFindings},
 	} {
 		var stdout, stderr bytes.Buffer
 		if code := cli.Run(t.Context(), Command(), []string{"--config", c.path}, &stdout, &stderr); code != c.code {
@@ -263,7 +263,7 @@ func TestOwnPolicyIsFoundAndItsDeviationsShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, code, err := loadRules(path)
-	if err != nil || code != exitOK || got.policy.Retry.Attempts != 2 {
+	if err != nil || code != cli.ExitOK || got.policy.Retry.Attempts != 2 {
 		t.Fatalf("got %+v, %d, %v", got, code, err)
 	}
 	if !strings.Contains(got.text, "retry.attempts") || strings.Contains(got.text, "retry.backoff") || !strings.HasPrefix(got.from, "bank in ") {

@@ -115,7 +115,7 @@ func TestThePageShowsEveryRunAndGoesOnWhileItIsWatched(t *testing.T) {
 	for code := -1; code < 0; { // it is not looked at any more
 		select {
 		case code = <-ended:
-			if code != exitOK || !strings.Contains(out.String(), "begins again (2)") {
+			if code != cli.ExitOK || !strings.Contains(out.String(), "begins again (2)") {
 				t.Errorf("it ended with %d:\n%s%s", code, out.String(), errs.String())
 			}
 		case <-t.Context().Done():
@@ -168,9 +168,9 @@ func TestWithoutAPageNothingIsServed(t *testing.T) {
 			if err := req.check(words); err != nil || req.page != noPage {
 				t.Errorf("%v: page %q, %v", args, req.page, err)
 			}
-			return exitOK
+			return cli.ExitOK
 		})
-		if code := cli.Run(t.Context(), c, args, io.Discard, io.Discard); code != exitOK {
+		if code := cli.Run(t.Context(), c, args, io.Discard, io.Discard); code != cli.ExitOK {
 			t.Errorf("%v: %d", args, code)
 		}
 	}

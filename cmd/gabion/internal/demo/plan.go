@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/lab/flaky"
 )
@@ -47,17 +48,17 @@ func loadOutage(name string) (*flaky.Plan, int, error) {
 	p, err := load()
 	if err != nil {
 		if found := (flaky.Findings)(nil); errors.As(err, &found) {
-			return nil, exitFindings, err
+			return nil, cli.ExitFindings, err
 		}
 		if near := suggest.Nearest(name, []string{defaultPlan, freeFailures}); near != "" {
-			return nil, exitFailure, fmt.Errorf("there is no plan %q: did you mean %s?", name, near)
+			return nil, cli.ExitFailure, fmt.Errorf("there is no plan %q: did you mean %s?", name, near)
 		}
-		return nil, exitFailure, fmt.Errorf("%w; the demo's own plans are %s and %s, gabion lab list has the scenarios", err, defaultPlan, freeFailures)
+		return nil, cli.ExitFailure, fmt.Errorf("%w; the demo's own plans are %s and %s, gabion lab list has the scenarios", err, defaultPlan, freeFailures)
 	}
 	if _, err := planOf(p); err != nil {
-		return nil, exitFindings, err
+		return nil, cli.ExitFindings, err
 	}
-	return p, exitOK, nil
+	return p, cli.ExitOK, nil
 }
 
 // Phase is one stretch of the plan, in which the same is wrong.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/lab/flaky"
 )
 
@@ -42,11 +43,11 @@ func TestPlansThatTheDemoCantPlay(t *testing.T) {
 		fact, text, want string
 		code             int
 	}{
-		{"nothing wrong", "version: 1\n", "nothing goes wrong", exitFindings},
-		{"nothing to compare with", "version: 1\nfaults: [{kind: reset, at: 0s, for: 1s}]\n", "begin it at 1s or later", exitFindings},
-		{"too long", "version: 1\nfaults: [{kind: reset, at: 1s, for: 1h}]\n", "600 s are the most", exitFindings},
-		{"mistakes", "version: 1\nfaults: [{kind: resets, at: 1s, for: 1h}]\n", "did you mean", exitFindings},
-		{"no such file", "", "no such file", exitFailure},
+		{"nothing wrong", "version: 1\n", "nothing goes wrong", cli.ExitFindings},
+		{"nothing to compare with", "version: 1\nfaults: [{kind: reset, at: 0s, for: 1s}]\n", "begin it at 1s or later", cli.ExitFindings},
+		{"too long", "version: 1\nfaults: [{kind: reset, at: 1s, for: 1h}]\n", "600 s are the most", cli.ExitFindings},
+		{"mistakes", "version: 1\nfaults: [{kind: resets, at: 1s, for: 1h}]\n", "did you mean", cli.ExitFindings},
+		{"no such file", "", "no such file", cli.ExitFailure},
 	} {
 		file := filepath.Join(t.TempDir(), "plan.yaml")
 		if c.text != "" {
@@ -66,7 +67,7 @@ func TestAWrongNameOfAPlanIsAnsweredWithTheRightOnes(t *testing.T) {
 		"free-failure": `there is no plan "free-failure": did you mean free-failures?`,
 		"outag":        `there is no plan "outag": did you mean outage?`,
 	} {
-		if _, code, err := loadOutage(name); code != exitFailure || err == nil || !strings.Contains(err.Error(), want) {
+		if _, code, err := loadOutage(name); code != cli.ExitFailure || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %d, %v", name, code, err)
 		}
 	}
@@ -83,7 +84,7 @@ func TestOwnPlans(t *testing.T) {
 	for _, f := range files {
 		name := strings.TrimSuffix(f.Name(), ".yaml")
 		p, code, err := loadOutage(name)
-		if err != nil || code != exitOK {
+		if err != nil || code != cli.ExitOK {
 			t.Fatalf("%s: %d, %v", name, code, err)
 		}
 		used[name] = load / p.Capacity()

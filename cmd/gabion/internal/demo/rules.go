@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -24,20 +25,20 @@ type rules struct {
 // that of the error.
 func loadRules(path string) (rules, int, error) {
 	if path == "" {
-		return rules{text: "Nothing is written: every value is the default. --config FILE tries another.\n", from: "its defaults"}, exitOK, nil
+		return rules{text: "Nothing is written: every value is the default. --config FILE tries another.\n", from: "its defaults"}, cli.ExitOK, nil
 	}
 	file, err := config.Load(path)
 	if found := (config.Findings)(nil); errors.As(err, &found) {
-		return rules{}, exitFindings, fmt.Errorf("--config %s has mistakes:\n%w", path, err)
+		return rules{}, cli.ExitFindings, fmt.Errorf("--config %s has mistakes:\n%w", path, err)
 	}
 	if err != nil {
-		return rules{}, exitUsage, fmt.Errorf("--config: %w", err)
+		return rules{}, cli.ExitUsage, fmt.Errorf("--config: %w", err)
 	}
 	name, err := pick(file)
 	if err != nil {
-		return rules{}, exitFindings, err
+		return rules{}, cli.ExitFindings, err
 	}
-	return rules{file.Policies[name], deviations(file, name), name + " in " + path}, exitOK, nil
+	return rules{file.Policies[name], deviations(file, name), name + " in " + path}, cli.ExitOK, nil
 }
 
 // pick finds the policy to try: that of payments, or the file's only one.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 )
 
 // someReport has a keyed loop that leads in one phase and gabion elsewhere.
@@ -104,7 +106,7 @@ func TestPartialTableComparesNothing(t *testing.T) {
 	if !strings.Contains(got, "Interrupted") || strings.Contains(got, "is behind") || strings.Contains(got, "never") {
 		t.Errorf("got:\n%s", got)
 	}
-	if r.exit() != exitInterrupted {
+	if r.exit() != cli.ExitInterrupted {
 		t.Errorf("exit code %d", r.exit())
 	}
 }

@@ -19,14 +19,6 @@ import (
 	"github.com/gabion-go/gabion/record"
 )
 
-// The exit codes of every gabion command.
-const (
-	exitOK       = 0
-	exitFindings = 1 // a file has mistakes, or nothing
-	exitUsage    = 2 // the command was called wrongly
-	exitFailure  = 3 // something else went wrong
-)
-
 const usage = `usage: gabion explain [REASON] [--json]
        gabion explain FILE [--json]
        gabion explain --call ID FILE [--policy FILE] [--json]
@@ -123,22 +115,22 @@ func (r *request) exit(err error) int {
 	var torn damaged
 	switch {
 	case err == nil:
-		return exitOK
+		return cli.ExitOK
 	case errors.As(err, &caller):
 		fmt.Fprint(r.stderr, fold.Lines("gabion explain: "+err.Error()+"\n"))
 		if caller.usage {
 			fmt.Fprint(r.stderr, "\n"+usage)
 		}
-		return exitUsage
+		return cli.ExitUsage
 	case errors.As(err, &mistakes):
 		fmt.Fprintln(r.stderr, fold.Lines(mistakes.Error()))
-		return exitFindings
+		return cli.ExitFindings
 	case errors.As(err, &torn):
 		fmt.Fprint(r.stderr, fold.Lines(err.Error()+"\n"))
-		return exitFindings
+		return cli.ExitFindings
 	}
 	fmt.Fprintln(r.stderr, "gabion explain:", err)
-	return exitFailure
+	return cli.ExitFailure
 }
 
 // damaged is an error of a recording. What was read before it is shown all the same.

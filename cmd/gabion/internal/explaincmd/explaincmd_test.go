@@ -187,7 +187,7 @@ more: gabion explain breaker_open
 `,
 	} {
 		code, out, stderr := ask("", "--call", call, recording)
-		if out = strings.ReplaceAll(out, policyFile, "FILE"); code != exitOK || stderr != "" || out != want {
+		if out = strings.ReplaceAll(out, policyFile, "FILE"); code != cli.ExitOK || stderr != "" || out != want {
 			t.Errorf("call %s: exit code %d, %q\n%s\nwant\n%s", call, code, stderr, out, want)
 		}
 	}
@@ -209,7 +209,7 @@ FAILED  DEPENDENCY  BEGAN                     TOOK   ATTEMPTS  END
 6       bank        2000-01-01 00:00:02.750Z  0s     0         breaker_open
 `
 	code, out, stderr := ask("", recording)
-	if code != exitOK || stderr != "" || !strings.HasPrefix(out, want) {
+	if code != cli.ExitOK || stderr != "" || !strings.HasPrefix(out, want) {
 		t.Errorf("exit code %d, %q\n%s\nwant\n%s", code, stderr, out, want)
 	}
 	for _, head := range []string{"\nRETRIED ", "\nSLOWEST "} {
@@ -244,17 +244,17 @@ func TestTheReaderIsToldWhereAPolicyIsNotTheOneInForce(t *testing.T) {
 		out  string // contained in stdout and stderr
 		not  string
 	}{
-		"it is":                 {[]string{recording, "--policy", policyFile}, exitOK, "retry.backoff.base: 100ms (", "note:"},
-		"it was changed":        {[]string{recording, "--policy", write("new.yaml", other)}, exitOK, "note: another policy was in force then", "\x00"},
-		"it has mistakes":       {[]string{recording, "--policy", write("bad.yaml", "version: 1\nx: 1\n")}, exitFindings, "bad.yaml:2", "retry.backoff"},
-		"it is not there":       {[]string{recording, "--policy", "/nowhere.yaml"}, exitFailure, "no such file", "retry.backoff"},
-		"it has no such name":   {[]string{recording, "--policy", write("a.yaml", "version: 1\ndependencies: {mail: {}}\n")}, exitOK, `no dependency "bank"; it has mail`, "(default)"},
-		"no file is named":      {[]string{write("bare.jsonl", events)}, exitOK, "the settings are not known", "(default)"},
-		"its hash is unknown":   {[]string{write("bare.jsonl", events), "--policy", policyFile}, exitOK, "does not say which policy was in force", "\x00"},
-		"the named one is gone": {[]string{write("moved.jsonl", strings.ReplaceAll(string(text), policyFile, "/nowhere.yaml"))}, exitOK, "/nowhere.yaml is not here", "(default)"},
-		"the recording has it":  {[]string{write("own.jsonl", own)}, exitOK, "retry.backoff.base: 7s (gabion.yaml:77)", "note:"},
-		"the caller knows best": {[]string{write("own.jsonl", own), "--policy", policyFile}, exitOK, "retry.backoff.base: 100ms (", "7s"},
-		"it is an instance's":   {[]string{write("instance.jsonl", instance)}, exitOK, "retry.backoff.base: 100ms (", "note:"},
+		"it is":                 {[]string{recording, "--policy", policyFile}, cli.ExitOK, "retry.backoff.base: 100ms (", "note:"},
+		"it was changed":        {[]string{recording, "--policy", write("new.yaml", other)}, cli.ExitOK, "note: another policy was in force then", "\x00"},
+		"it has mistakes":       {[]string{recording, "--policy", write("bad.yaml", "version: 1\nx: 1\n")}, cli.ExitFindings, "bad.yaml:2", "retry.backoff"},
+		"it is not there":       {[]string{recording, "--policy", "/nowhere.yaml"}, cli.ExitFailure, "no such file", "retry.backoff"},
+		"it has no such name":   {[]string{recording, "--policy", write("a.yaml", "version: 1\ndependencies: {mail: {}}\n")}, cli.ExitOK, `no dependency "bank"; it has mail`, "(default)"},
+		"no file is named":      {[]string{write("bare.jsonl", events)}, cli.ExitOK, "the settings are not known", "(default)"},
+		"its hash is unknown":   {[]string{write("bare.jsonl", events), "--policy", policyFile}, cli.ExitOK, "does not say which policy was in force", "\x00"},
+		"the named one is gone": {[]string{write("moved.jsonl", strings.ReplaceAll(string(text), policyFile, "/nowhere.yaml"))}, cli.ExitOK, "/nowhere.yaml is not here", "(default)"},
+		"the recording has it":  {[]string{write("own.jsonl", own)}, cli.ExitOK, "retry.backoff.base: 7s (gabion.yaml:77)", "note:"},
+		"the caller knows best": {[]string{write("own.jsonl", own), "--policy", policyFile}, cli.ExitOK, "retry.backoff.base: 100ms (", "7s"},
+		"it is an instance's":   {[]string{write("instance.jsonl", instance)}, cli.ExitOK, "retry.backoff.base: 100ms (", "note:"},
 	} {
 		code, out, stderr := ask("", append(c.args, "--call", "2")...)
 		if all := strings.Join(strings.Fields(out+stderr), " "); code != c.code || !strings.Contains(all, c.out) || strings.Contains(all, c.not) {
@@ -275,36 +275,36 @@ func TestWhatCanNotBeReadIsSaid(t *testing.T) {
 		code           int
 		stdout, stderr string
 	}{
-		"a recording that was cut off is read to the cut": {whole[:len(whole)-9], "- --call 5", exitOK, "call 5 of bank", "the recording was cut off here; what is whole was read"},
-		"so is its list":                        {whole[:len(whole)-9], "-", exitOK, "5 calls: 3 failed, 2 retried, 0 hedged, 1 more without an end", "stdin: line 26: the recording was cut off here"},
-		"a call that was cut off":               {whole[:strings.LastIndex(whole, `{"at"`)], "- --call 6", exitOK, "does not have the end of this call", ""},
-		"damage is a mistake of the file":       {strings.Replace(whole, `"kind":"returned","dependency":"bank","call":5`, `?`, 1) + whole, "- --call 2", exitFindings, "call 2 of bank", "stdin: line 24: "},
-		"what is no recording":                  {"hello\n", "-", exitFindings, "", "stdin: line 1: "},
-		"nothing":                               {"", "-", exitFindings, "", "stdin is empty: it has no events. Is the writer attached"},
-		"nothing, for programs":                 {"", "- --json", exitFindings, "", "stdin is empty"},
-		"no call in nothing":                    {"", "- --call 2", exitFindings, "", "stdin is empty: it has no events."},
-		"a header alone":                        {whole[:strings.Index(whole, "\n")+1], "-", exitFindings, "", "stdin is empty: it has no events."},
-		"half a header":                         {whole[:20], "-", exitFindings, "", "stdin: line 1: the recording was cut off here, before its first event\x00"},
-		"one call":                              {cut(t, whole, `"call":2`), "-", exitOK, "\n1 call: 0 failed", ""},
-		"what a later version wrote":            {`{"kind":"header","version":2}` + "\n", "-", exitFindings, "", "a later version of gabion may have written it: a newer gabion command reads it\x00"},
-		"what a later version added":            {whole + `{"at":1,"kind":"pondered"}` + "\n", "- --call 5", exitFindings, "call 5 of bank", "a newer gabion command reads it; what stands before it was read\x00"},
-		"what is no recording, and not read":    {"hello\n", "- --call 2", exitFindings, "", "looking for beginning of value: is it a recording of gabion's?\x00"},
-		"a call that may be behind the cut":     {whole[:len(whole)-9], "- --call 7", exitUsage, "", "its calls are 1 to 6; gabion explain stdin lists those worth a look. The recording was cut off: the call may have been in what is lost"},
-		"a call whose end is behind the cut":    {whole[:len(whole)-9], "- --call 6", exitOK, "note: the recording was cut off", "cut off here"},
-		"no such call":                          {whole, "- --call 9", exitUsage, "", "its calls are 1 to 6"},
-		"no such run":                           {whole, "- --call 2.1", exitUsage, "", "has no run 2: it has 1 run; "},
-		"no number":                             {whole, "- --call x", exitUsage, "", `"x" is no call`},
-		"a call of the second run":              {whole + whole, "- --call 2.6", exitOK, "call 2.6 of bank", ""},
-		"no file":                               {"", "--call 1", exitUsage, "", "no recording is named"},
-		"a file that is not there":              {"", "/nowhere.jsonl", exitFailure, "", "no such file"},
-		"two words":                             {"", "a b", exitUsage, "", `"b" is not expected`},
-		"a policy without a call":               {"", "- --policy x", exitUsage, "", "--policy is for one call"},
-		"no such flag":                          {"", "--cal 3", exitUsage, "", "-cal"},
-		"a slip":                                {"", "budget_exhaust", exitUsage, "", "did you mean budget_exhausted?"},
-		"nonsense":                              {"", "xyzzy", exitUsage, "", "gabion explain lists the reasons"},
-		"help":                                  {"", "-h", exitOK, "usage: gabion explain", ""},
-		"a directory":                           {"", "/", exitFailure, "", "/ is a directory: name a recording in it"},
-		"a file in a format that is not a line": {strings.Repeat("x", 2<<20), "-", exitFindings, "", "stdin: line 1: "},
+		"a recording that was cut off is read to the cut": {whole[:len(whole)-9], "- --call 5", cli.ExitOK, "call 5 of bank", "the recording was cut off here; what is whole was read"},
+		"so is its list":                        {whole[:len(whole)-9], "-", cli.ExitOK, "5 calls: 3 failed, 2 retried, 0 hedged, 1 more without an end", "stdin: line 26: the recording was cut off here"},
+		"a call that was cut off":               {whole[:strings.LastIndex(whole, `{"at"`)], "- --call 6", cli.ExitOK, "does not have the end of this call", ""},
+		"damage is a mistake of the file":       {strings.Replace(whole, `"kind":"returned","dependency":"bank","call":5`, `?`, 1) + whole, "- --call 2", cli.ExitFindings, "call 2 of bank", "stdin: line 24: "},
+		"what is no recording":                  {"hello\n", "-", cli.ExitFindings, "", "stdin: line 1: "},
+		"nothing":                               {"", "-", cli.ExitFindings, "", "stdin is empty: it has no events. Is the writer attached"},
+		"nothing, for programs":                 {"", "- --json", cli.ExitFindings, "", "stdin is empty"},
+		"no call in nothing":                    {"", "- --call 2", cli.ExitFindings, "", "stdin is empty: it has no events."},
+		"a header alone":                        {whole[:strings.Index(whole, "\n")+1], "-", cli.ExitFindings, "", "stdin is empty: it has no events."},
+		"half a header":                         {whole[:20], "-", cli.ExitFindings, "", "stdin: line 1: the recording was cut off here, before its first event\x00"},
+		"one call":                              {cut(t, whole, `"call":2`), "-", cli.ExitOK, "\n1 call: 0 failed", ""},
+		"what a later version wrote":            {`{"kind":"header","version":2}` + "\n", "-", cli.ExitFindings, "", "a later version of gabion may have written it: a newer gabion command reads it\x00"},
+		"what a later version added":            {whole + `{"at":1,"kind":"pondered"}` + "\n", "- --call 5", cli.ExitFindings, "call 5 of bank", "a newer gabion command reads it; what stands before it was read\x00"},
+		"what is no recording, and not read":    {"hello\n", "- --call 2", cli.ExitFindings, "", "looking for beginning of value: is it a recording of gabion's?\x00"},
+		"a call that may be behind the cut":     {whole[:len(whole)-9], "- --call 7", cli.ExitUsage, "", "its calls are 1 to 6; gabion explain stdin lists those worth a look. The recording was cut off: the call may have been in what is lost"},
+		"a call whose end is behind the cut":    {whole[:len(whole)-9], "- --call 6", cli.ExitOK, "note: the recording was cut off", "cut off here"},
+		"no such call":                          {whole, "- --call 9", cli.ExitUsage, "", "its calls are 1 to 6"},
+		"no such run":                           {whole, "- --call 2.1", cli.ExitUsage, "", "has no run 2: it has 1 run; "},
+		"no number":                             {whole, "- --call x", cli.ExitUsage, "", `"x" is no call`},
+		"a call of the second run":              {whole + whole, "- --call 2.6", cli.ExitOK, "call 2.6 of bank", ""},
+		"no file":                               {"", "--call 1", cli.ExitUsage, "", "no recording is named"},
+		"a file that is not there":              {"", "/nowhere.jsonl", cli.ExitFailure, "", "no such file"},
+		"two words":                             {"", "a b", cli.ExitUsage, "", `"b" is not expected`},
+		"a policy without a call":               {"", "- --policy x", cli.ExitUsage, "", "--policy is for one call"},
+		"no such flag":                          {"", "--cal 3", cli.ExitUsage, "", "-cal"},
+		"a slip":                                {"", "budget_exhaust", cli.ExitUsage, "", "did you mean budget_exhausted?"},
+		"nonsense":                              {"", "xyzzy", cli.ExitUsage, "", "gabion explain lists the reasons"},
+		"help":                                  {"", "-h", cli.ExitOK, "usage: gabion explain", ""},
+		"a directory":                           {"", "/", cli.ExitFailure, "", "/ is a directory: name a recording in it"},
+		"a file in a format that is not a line": {strings.Repeat("x", 2<<20), "-", cli.ExitFindings, "", "stdin: line 1: "},
 	} {
 		code, out, stderr := ask(c.stdin, strings.Fields(c.args)...)
 		stderr = strings.Join(strings.Fields(stderr), " ") + "\x00" // marks the end
@@ -332,7 +332,7 @@ func TestEveryReasonHasAPage(t *testing.T) {
 	_, list, _ := ask("")
 	for _, r := range policy.Reasons() {
 		code, out, stderr := ask("", r.String())
-		if code != exitOK || stderr != "" || !strings.Contains(out, "What to do: ") || strings.ContainsAny(out, "*#") || strings.Contains(out, "](") {
+		if code != cli.ExitOK || stderr != "" || !strings.Contains(out, "What to do: ") || strings.ContainsAny(out, "*#") || strings.Contains(out, "](") {
 			t.Errorf("%s: exit code %d, %q\n%s", r, code, stderr, out)
 		}
 		if !strings.Contains("\n"+list, "\n"+r.String()+" ") {
@@ -368,7 +368,7 @@ func TestJSONKeepsItsKeys(t *testing.T) {
 	} {
 		code, out, stderr := ask("", append(strings.Fields(args), "--json")...)
 		var got map[string]any
-		if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitOK || stderr != "" || got["version"] != 1.0 {
+		if err := json.Unmarshal([]byte(out), &got); err != nil || code != cli.ExitOK || stderr != "" || got["version"] != 1.0 {
 			t.Fatalf("%s: exit code %d, %v, %s\n%s", args, code, err, stderr, out)
 		}
 		if keys := slices.Sorted(maps.Keys(got)); !slices.Equal(keys, slices.Sorted(slices.Values(strings.Fields(want)))) {

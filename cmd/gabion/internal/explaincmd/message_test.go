@@ -15,7 +15,7 @@ import (
 func explained(t *testing.T, words ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
-	if code := cli.Run(t.Context(), Command(), words, &out, &errs); code != exitOK {
+	if code := cli.Run(t.Context(), Command(), words, &out, &errs); code != cli.ExitOK {
 		t.Fatalf("%q: %d, %s", words, code, errs.String())
 	}
 	return out.String()

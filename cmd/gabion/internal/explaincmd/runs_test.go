@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 )
 
 // A number that an operator copies from today's log means the program that runs now.
@@ -21,20 +23,20 @@ func TestAPlainNumberMeansTheLastRunThatHasTheCall(t *testing.T) {
 		code       int
 		says, not  string
 	}{
-		"one run":                      {run, "6", exitOK, "call 6 of bank", "also"},
-		"three runs":                   {run + run + run, "6", exitOK, "call 3.6 of bank", "\x00"},
-		"the others are named":         {run + run + run, "6", exitOK, "note: also 1.6, 2.6: this is the one of run 3, the last that has a call 6", "\x00"},
-		"the last has no such call":    {run + run + only, "6", exitOK, "call 2.6 of bank", "\x00"},
-		"the others are named then":    {run + run + only, "6", exitOK, "also 1.6: this is the one of run 2", "\x00"},
-		"the first alone has it":       {only + run + run, "66", exitOK, "call 1.66 of bank", "also"},
-		"what stood when it began":     {only + run + run, "66", exitOK, "* -0.500s 00:00:02.250 breaker closed", "\x00"},
-		"the last is named as others":  {run + run, "2.6", exitOK, "call 2.6 of bank", "also"},
-		"the first is named":           {run + run, "1.6", exitOK, "call 1.6 of bank", "also"},
-		"no run has it":                {run + run, "9", exitUsage, "has no call 9: the calls of run 2 are 2.1 to 2.6", "\x00"},
-		"the named run does not":       {run + only, "2.6", exitUsage, "has no call 2.6: the calls of run 2 are 2.1 to 2.66", "\x00"},
-		"a run that is not there":      {run + run, "3.6", exitUsage, "has no run 3: it has 2 runs", "\x00"},
-		"nothing of a run before":      {run + run, "1", exitOK, "call 2.1 of bank", "breaker"},
-		"many runs: not all are named": {strings.Repeat(run, 15), "6", exitOK, "14.6 and 4 more: this is the one of run 15", "1.6, 2.6"},
+		"one run":                      {run, "6", cli.ExitOK, "call 6 of bank", "also"},
+		"three runs":                   {run + run + run, "6", cli.ExitOK, "call 3.6 of bank", "\x00"},
+		"the others are named":         {run + run + run, "6", cli.ExitOK, "note: also 1.6, 2.6: this is the one of run 3, the last that has a call 6", "\x00"},
+		"the last has no such call":    {run + run + only, "6", cli.ExitOK, "call 2.6 of bank", "\x00"},
+		"the others are named then":    {run + run + only, "6", cli.ExitOK, "also 1.6: this is the one of run 2", "\x00"},
+		"the first alone has it":       {only + run + run, "66", cli.ExitOK, "call 1.66 of bank", "also"},
+		"what stood when it began":     {only + run + run, "66", cli.ExitOK, "* -0.500s 00:00:02.250 breaker closed", "\x00"},
+		"the last is named as others":  {run + run, "2.6", cli.ExitOK, "call 2.6 of bank", "also"},
+		"the first is named":           {run + run, "1.6", cli.ExitOK, "call 1.6 of bank", "also"},
+		"no run has it":                {run + run, "9", cli.ExitUsage, "has no call 9: the calls of run 2 are 2.1 to 2.6", "\x00"},
+		"the named run does not":       {run + only, "2.6", cli.ExitUsage, "has no call 2.6: the calls of run 2 are 2.1 to 2.66", "\x00"},
+		"a run that is not there":      {run + run, "3.6", cli.ExitUsage, "has no run 3: it has 2 runs", "\x00"},
+		"nothing of a run before":      {run + run, "1", cli.ExitOK, "call 2.1 of bank", "breaker"},
+		"many runs: not all are named": {strings.Repeat(run, 15), "6", cli.ExitOK, "14.6 and 4 more: this is the one of run 15", "1.6, 2.6"},
 	} {
 		code, out, stderr := ask(c.file, "-", "--call", c.call)
 		all := strings.Join(strings.Fields(out+stderr), " ")
@@ -61,7 +63,7 @@ func TestTheListNamesTheRunWhereThereAreSeveral(t *testing.T) {
 			t.Errorf("calls %v, want %v", have, want)
 		}
 		for _, id := range want {
-			if code, shown, _ := ask(file, "-", "--call", id); code != exitOK || !strings.HasPrefix(shown, "call "+id+" of bank") {
+			if code, shown, _ := ask(file, "-", "--call", id); code != cli.ExitOK || !strings.HasPrefix(shown, "call "+id+" of bank") {
 				t.Errorf("call %s: exit code %d, %s", id, code, shown)
 			}
 		}

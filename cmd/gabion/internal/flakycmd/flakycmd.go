@@ -17,14 +17,6 @@ import (
 	"github.com/gabion-go/gabion/lab/flaky"
 )
 
-// The exit codes of every gabion command.
-const (
-	exitOK       = 0
-	exitFindings = 1 // the plan has mistakes
-	exitUsage    = 2 // the command was called wrongly
-	exitFailure  = 3 // something else went wrong
-)
-
 const usage = `usage: gabion flaky [PLAN] [--listen ADDRESS] [--service NAME] [--seed N]
                     [--start now|first] [--stop-after DURATION] [--json]
                     [--print-plan]
@@ -103,7 +95,7 @@ func (req *request) main(c *cobra.Command, words []string) int {
 	ctx, stdout, stderr := c.Context(), c.OutOrStdout(), c.ErrOrStderr()
 	wrong := func(format string, a ...any) int {
 		fmt.Fprintf(stderr, "gabion flaky: "+format+"\n\n%s", append(a, usage)...)
-		return exitUsage
+		return cli.ExitUsage
 	}
 	switch given := req.simple.given(c.Flags()); {
 	case len(words) > 1:
@@ -119,19 +111,19 @@ func (req *request) main(c *cobra.Command, words []string) int {
 	if err != nil {
 		fmt.Fprintf(stderr, "gabion flaky: %v\n", err)
 		if found := (flaky.Findings)(nil); errors.As(err, &found) {
-			return exitFindings
+			return cli.ExitFindings
 		}
-		return exitFailure
+		return cli.ExitFailure
 	}
 	if req.print {
 		fmt.Fprint(stdout, req.simple.text())
-		return exitOK
+		return cli.ExitOK
 	}
 	if err := req.serve(ctx, plan, stdout, stderr); err != nil {
 		fmt.Fprintf(stderr, "gabion flaky: %v\n", err)
-		return exitFailure
+		return cli.ExitFailure
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 func (req *request) plan(words []string) (*flaky.Plan, error) {

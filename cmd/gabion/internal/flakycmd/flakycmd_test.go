@@ -23,16 +23,16 @@ func TestCalledWrongly(t *testing.T) {
 		code int
 		want string
 	}{
-		{"two plans", []string{"a", "b"}, exitUsage, "one plan is enough"},
-		{"a plan and flags", []string{"error-storm", "--errors", "20%"}, exitUsage, "--errors makes a plan"},
-		{"no such flag", []string{"--error", "20%"}, exitUsage, "unknown flag: --error; did you mean --errors?"},
-		{"no such start", []string{"--start", "later"}, exitUsage, "neither first nor now"},
-		{"a share without a unit", []string{"--errors", "20"}, exitFindings, "share"},
-		{"an unknown status", []string{"--status", "418"}, exitFindings, "write 429, 500, 503 or 529"},
-		{"what would be another key", []string{"--errors", "20%}, {kind: down"}, exitFindings, "share"},
-		{"no such scenario", []string{"error-strom"}, exitFailure, "error-storm"},
-		{"no such service", []string{"error-storm", "--service", "bd"}, exitFailure, "there is db"},
-		{"an invalid port", []string{"--listen", "127.0.0.1:99999"}, exitFailure, "port"},
+		{"two plans", []string{"a", "b"}, cli.ExitUsage, "one plan is enough"},
+		{"a plan and flags", []string{"error-storm", "--errors", "20%"}, cli.ExitUsage, "--errors makes a plan"},
+		{"no such flag", []string{"--error", "20%"}, cli.ExitUsage, "unknown flag: --error; did you mean --errors?"},
+		{"no such start", []string{"--start", "later"}, cli.ExitUsage, "neither first nor now"},
+		{"a share without a unit", []string{"--errors", "20"}, cli.ExitFindings, "share"},
+		{"an unknown status", []string{"--status", "418"}, cli.ExitFindings, "write 429, 500, 503 or 529"},
+		{"what would be another key", []string{"--errors", "20%}, {kind: down"}, cli.ExitFindings, "share"},
+		{"no such scenario", []string{"error-strom"}, cli.ExitFailure, "error-storm"},
+		{"no such service", []string{"error-storm", "--service", "bd"}, cli.ExitFailure, "there is db"},
+		{"an invalid port", []string{"--listen", "127.0.0.1:99999"}, cli.ExitFailure, "port"},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			var out, err bytes.Buffer
@@ -47,7 +47,7 @@ func TestFlagsMakeAPlan(t *testing.T) {
 	var out, err bytes.Buffer
 	args := []string{"--print-plan", "--errors", "20%", "--retry-after", "2s", "--latency", "lognormal 20ms/300ms", "--workers", "4", "--queue", "10", "--rate", "100/s",
 		"--lost", "5%", "--cut", "1%", "--reset", "2%", "--hang", "3%", "--slow-body", "1s", "--honours-keys", "--at", "5s", "--for", "10s", "--ramp", "1s"}
-	if code := cli.Run(context.Background(), Command(), args, &out, &err); code != exitOK {
+	if code := cli.Run(context.Background(), Command(), args, &out, &err); code != cli.ExitOK {
 		t.Fatalf("exit code %d: %s", code, err.String())
 	}
 	p, bad := flaky.Parse("printed", out.Bytes())
@@ -111,7 +111,7 @@ func TestItServesAndSaysWhatCame(t *testing.T) {
 			}
 		}
 		stop()
-		if code := <-ended; code != exitOK {
+		if code := <-ended; code != cli.ExitOK {
 			t.Errorf("exit code %d: %s", code, said.text.String())
 		}
 		var c flaky.Counts

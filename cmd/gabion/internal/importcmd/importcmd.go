@@ -17,14 +17,6 @@ import (
 	"github.com/gabion-go/gabion/internal/grpcconfig"
 )
 
-// The exit codes of every gabion command.
-const (
-	exitOK       = 0
-	exitFindings = 1 // the file has mistakes
-	exitUsage    = 2 // the command was called wrongly
-	exitFailure  = 3 // something else went wrong
-)
-
 const usage = `usage: gabion import grpc-service-config FILE [--method METHOD]
               [--dependency NAME] [--exact]
 
@@ -56,15 +48,15 @@ func Command() *cobra.Command {
 // wrongly says what is wrong with a command line, and then how it should look.
 func wrongly(stderr io.Writer, problem string) int {
 	fmt.Fprintf(stderr, "%s\n\n%s", problem, usage)
-	return exitUsage
+	return cli.ExitUsage
 }
 
 func written(stderr io.Writer, write func() error) int {
 	if err := write(); err != nil {
 		fmt.Fprintln(stderr, "gabion import:", err)
-		return exitFailure
+		return cli.ExitFailure
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // request is what is asked of an import.
@@ -84,12 +76,12 @@ func (q *request) main(c *cobra.Command, words []string) int {
 	name, data, err := read(words[0])
 	if err != nil {
 		fmt.Fprintln(stderr, "gabion import:", err)
-		return exitFailure
+		return cli.ExitFailure
 	}
 	service, found := grpcconfig.Parse(name, data, q.options)
 	if len(found) > 0 {
 		show(stderr, "", found)
-		return exitFindings
+		return cli.ExitFindings
 	}
 	return q.write(name, service, stdout, stderr)
 }
@@ -112,17 +104,17 @@ func (q *request) write(name string, c *grpcconfig.Config, stdout, stderr io.Wri
 	chosen, problem := q.choose(name, c)
 	if problem != "" {
 		fmt.Fprintln(stderr, fold.Lines("gabion import: "+problem))
-		return exitUsage
+		return cli.ExitUsage
 	}
 	text := file(name, chosen)
 	if _, err := config.Parse(name, []byte(text)); err != nil {
 		var found config.Findings
 		if errors.As(err, &found) && q.dependency != "" {
 			fmt.Fprintln(stderr, fold.Lines("gabion import: --dependency: "+found[0].Reason+": "+found[0].Proposal))
-			return exitUsage
+			return cli.ExitUsage
 		}
 		fmt.Fprintln(stderr, "gabion import: the policies are none that gabion reads:", err)
-		return exitFailure
+		return cli.ExitFailure
 	}
 	show(stderr, "note: ", c.Notes)
 	if c.Rest != "" {

@@ -19,15 +19,6 @@ import (
 	"github.com/gabion-go/gabion/lab"
 )
 
-// The exit codes of every gabion command.
-const (
-	exitOK          = 0
-	exitFindings    = 1 // a file has mistakes, or an assertion does not hold
-	exitUsage       = 2 // the command was called wrongly
-	exitFailure     = 3 // something else went wrong
-	exitInterrupted = 130
-)
-
 // RunUsage is the help of gabion lab run.
 const RunUsage = `usage: gabion lab run SCENARIO [--config FILE] [--against FILE|NAME|off]
                       [--as NAME=DEPENDENCY] [--against-as NAME=DEPENDENCY]
@@ -187,19 +178,22 @@ func (r *request) wrongly(problem string) int {
 }
 
 // failed says what went wrong.
-func (r *request) failed(err error) int {
+func (r *request) failed(err error) int { return Failed(r.stderr, r.c.CommandPath(), err) }
+
+// Failed says what went wrong in a command with a scenario, and returns the exit code.
+func Failed(to io.Writer, command string, err error) int {
 	var mistakes lab.Findings
 	var wrong config.Findings
 	switch {
 	case errors.As(err, &mistakes), errors.As(err, &wrong):
-		fmt.Fprintln(r.stderr, err)
-		return exitFindings
+		fmt.Fprintln(to, err)
+		return cli.ExitFindings
 	case errors.Is(err, context.Canceled):
-		fmt.Fprintf(r.stderr, "%s: interrupted\n", r.c.CommandPath())
-		return exitInterrupted
+		fmt.Fprintf(to, "%s: interrupted\n", command)
+		return cli.ExitInterrupted
 	}
-	fmt.Fprintf(r.stderr, "%s: %v\n", r.c.CommandPath(), strings.TrimPrefix(err.Error(), "lab: "))
-	return exitFailure
+	fmt.Fprintf(to, "%s: %v\n", command, strings.TrimPrefix(err.Error(), "lab: "))
+	return cli.ExitFailure
 }
 
 // load reads a scenario.
@@ -282,9 +276,9 @@ func (r *request) runAndTell(name string, swept sweepFlag, asJSON bool, recordin
 		return r.failed(err)
 	}
 	if report.Failed() {
-		return exitFindings
+		return cli.ExitFindings
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // changesNothing are the flags with a value that what is run does not depend on.
@@ -331,7 +325,7 @@ func (r *request) run(ctx context.Context, name string) (*lab.Report, int) {
 	switch {
 	case errors.Is(err, lab.ErrNoOpponent):
 		r.failed(err)
-		return nil, exitUsage
+		return nil, cli.ExitUsage
 	case err != nil:
 		return nil, r.failed(err)
 	}
@@ -355,10 +349,10 @@ func (r *request) progress() {
 // unknown is the exit code for a scenario that can't be read. An unknown name is a usage error.
 func (r *request) unknown(name string, err error) int {
 	var path *fs.PathError
-	if code := r.failed(err); code != exitFailure || errors.As(err, &path) || name == "-" {
+	if code := r.failed(err); code != cli.ExitFailure || errors.As(err, &path) || name == "-" {
 		return code
 	}
-	return exitUsage
+	return cli.ExitUsage
 }
 
 // write prints the report.

@@ -164,7 +164,7 @@ func TestAnInterruptedRunSaysSo(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var stdout, stderr bytes.Buffer
-	if code := cli.Run(ctx, Run(), []string{file(t, "x.yaml", small)}, &stdout, &stderr); code != exitInterrupted || stdout.Len() > 0 {
+	if code := cli.Run(ctx, Run(), []string{file(t, "x.yaml", small)}, &stdout, &stderr); code != cli.ExitInterrupted || stdout.Len() > 0 {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, &stdout, &stderr)
 	}
 }
@@ -203,7 +203,7 @@ func TestFilesForReviewers(t *testing.T) {
 	fails := file(t, "fails.yaml", strings.Replace(small, "<= 1.9", "<= 0.5", 1))
 	markdown, junit := filepath.Join(dir, "x.md"), filepath.Join(dir, "x.xml")
 	var stdout, stderr bytes.Buffer
-	if code := cli.Run(t.Context(), Run(), []string{fails, "--markdown", markdown, "--junit=" + junit, "--seed", "7"}, &stdout, &stderr); code != exitFindings {
+	if code := cli.Run(t.Context(), Run(), []string{fails, "--markdown", markdown, "--junit=" + junit, "--seed", "7"}, &stdout, &stderr); code != cli.ExitFindings {
 		t.Fatalf("exit code %d: %s", code, &stderr)
 	}
 	for path, want := range map[string]string{markdown: "❌ **fails:**", junit: "<failure message=\"measured "} {
@@ -212,7 +212,7 @@ func TestFilesForReviewers(t *testing.T) {
 			t.Errorf("%v, %s", err, text)
 		}
 	}
-	if code := cli.Run(t.Context(), Run(), []string{fails, "--junit", filepath.Join(dir, "nothing", "x.xml")}, &stdout, &stderr); code != exitFailure {
+	if code := cli.Run(t.Context(), Run(), []string{fails, "--junit", filepath.Join(dir, "nothing", "x.xml")}, &stdout, &stderr); code != cli.ExitFailure {
 		t.Errorf("a folder that is not there: exit code %d", code)
 	}
 }

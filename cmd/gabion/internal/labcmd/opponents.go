@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/lab"
 )
 
@@ -38,7 +39,7 @@ func (r *request) opponents([]string) int {
 	if _, err := io.WriteString(r.stdout, text.String()); err != nil {
 		return r.failed(err)
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // indented breaks a text into lines of at most width columns. A word that is longer, as an address

@@ -55,7 +55,7 @@ var overloaded = []string{"A goodput during", "B goodput during", "A amplificati
 func tell(t *testing.T, command string, args ...string) (figures map[string]figure, events []string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	if code := cli.Run(t.Context(), Run(), append(args, "--json"), &stdout, &stderr); code > exitFindings {
+	if code := cli.Run(t.Context(), Run(), append(args, "--json"), &stdout, &stderr); code > cli.ExitFindings {
 		t.Fatalf("%s: exit code %d: %s", command, code, &stderr)
 	}
 	var study report

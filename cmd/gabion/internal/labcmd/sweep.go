@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/lab"
 )
@@ -42,14 +43,14 @@ func (r *request) sweep(ctx context.Context, name, what string, asJSON bool, to 
 	switch {
 	case errors.As(err, &wrong):
 		fmt.Fprintf(r.stderr, "%s: --sweep: %v\n", r.c.CommandPath(), wrong)
-		return exitUsage
+		return cli.ExitUsage
 	case err != nil:
 		return r.failed(err)
 	}
 	if err := writeSweep(r, made, asJSON, to); err != nil {
 		return r.failed(err)
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 func writeSweep(r *request, made *lab.Sweep, asJSON bool, to *outputs) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/lab"
 )
@@ -86,14 +87,14 @@ func (r *tournament) play() int {
 	switch {
 	case errors.Is(err, lab.ErrNoOpponent):
 		r.failed(err)
-		return exitUsage
+		return cli.ExitUsage
 	case err != nil:
 		return r.failed(err)
 	}
 	if err := r.writeTournament(t, r.page, r.text); err != nil {
 		return r.failed(err)
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // seedOf reads --seeds.

@@ -42,7 +42,7 @@ func (r *request) list(families bool) int {
 	if err := table.Flush(); err != nil {
 		return r.failed(err)
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // Show prints a scenario's file.
@@ -80,7 +80,7 @@ func (r *request) show(words []string, schema, policies bool) int {
 	if _, err := r.stdout.Write(text); err != nil {
 		return r.failed(err)
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // Explain writes down the decisions about one client's calls.
@@ -141,5 +141,5 @@ func (r *request) lines(report *lab.Report, begin, end float64) int {
 	if shown == 0 {
 		fmt.Fprintln(r.stderr, "no decision about this client is known of that time: it makes no call then, or has made too many before; try --client, --from and --to")
 	}
-	return exitOK
+	return cli.ExitOK
 }

@@ -84,24 +84,24 @@ func TestARecordingIsHeldAgainstTheFile(t *testing.T) {
 		diff []string
 		code int
 	}{
-		"a policy that fits": {"{}", func(d *gabion.Dependency) { does(d, 300, 300*time.Millisecond, nil); does(d, 10, 2*time.Second, nil) }, nil, nil, exitOK},
+		"a policy that fits": {"{}", func(d *gabion.Dependency) { does(d, 300, 300*time.Millisecond, nil); does(d, 10, 2*time.Second, nil) }, nil, nil, cli.ExitOK},
 		"attempts are cut off": {
 			"{timeout: {attempt: 100ms}, safe: true}",
 			func(d *gabion.Dependency) { does(d, 400, 98*time.Millisecond, nil); does(d, 100, time.Second, nil) },
 			[]string{"of the attempts (32 of 432) ran into their timeout", "can't be seen"},
-			[]string{"-  stock: {timeout: {attempt: 100ms}", "+  stock: {timeout: {attempt: "}, exitFindings,
+			[]string{"-  stock: {timeout: {attempt: 100ms}", "+  stock: {timeout: {attempt: "}, cli.ExitFindings,
 		},
 		"the budget is used up": {
 			"{safe: true, timeout: {attempt: 100ms}, retry: {backoff: {base: 1ms}, hold: off, budget: {ratio: 5%}}, breaker: off}",
 			func(d *gabion.Dependency) { does(d, 300, time.Millisecond, errDown) },
-			[]string{"the budget was used up: ", "the default"}, []string{"ratio: 30%"}, exitFindings,
+			[]string{"the budget was used up: ", "the default"}, []string{"ratio: 30%"}, cli.ExitFindings,
 		},
 		"nothing may be repeated": {
 			"{}", func(d *gabion.Dependency) {
 				does(d, 1000, time.Millisecond, nil)
 				does(d, 19, time.Millisecond, errDown)
 			},
-			[]string{"no call was ever repeated, and 19 of 19", "nothing is shortened: 1.9 % of the calls failed"}, nil, exitFindings,
+			[]string{"no call was ever repeated, and 19 of 19", "nothing is shortened: 1.9 % of the calls failed"}, nil, cli.ExitFindings,
 		},
 		"the breaker flaps": {
 			"{breaker: {failure_rate: 20%, min_calls: 5, open: 1s}}",
@@ -112,11 +112,11 @@ func TestARecordingIsHeldAgainstTheFile(t *testing.T) {
 					time.Sleep(10 * time.Second)
 				}
 			},
-			[]string{"it flaps"}, []string{"failure_rate: 95%", "min_calls: 30"}, exitFindings,
+			[]string{"it flaps"}, []string{"failure_rate: 95%", "min_calls: 30"}, cli.ExitFindings,
 		},
 		"far above what attempts need": {
 			"{timeout: {attempt: 14s}}", func(d *gabion.Dependency) { does(d, 1000, 10*time.Millisecond, nil) },
-			[]string{"p99 of 1000 attempts is between 5ms and 10ms (95 %), and timeout.attempt is 14s"}, []string{"timeout: {attempt: 7.5s}"}, exitOK,
+			[]string{"p99 of 1000 attempts is between 5ms and 10ms (95 %), and timeout.attempt is 14s"}, []string{"timeout: {attempt: 7.5s}"}, cli.ExitOK,
 		},
 	} {
 		t.Run(fact, func(t *testing.T) {
@@ -172,7 +172,7 @@ func TestARecordingTellsWhatWasInForce(t *testing.T) {
 	if !strings.Contains(out, `"version": 1`) || !strings.Contains(out, `"value": "7.5s"`) {
 		t.Error(out)
 	}
-	if code, _, stderr := doctor(t, lives(t, p, nil, func(d *gabion.Dependency) { does(d, 1, time.Millisecond, nil) })); code != exitFailure || !strings.Contains(stderr, "name their file") {
+	if code, _, stderr := doctor(t, lives(t, p, nil, func(d *gabion.Dependency) { does(d, 1, time.Millisecond, nil) })); code != cli.ExitFailure || !strings.Contains(stderr, "name their file") {
 		t.Error(code, stderr)
 	}
 }
@@ -186,7 +186,7 @@ func TestWhatWasNotExaminedDoesNotAgree(t *testing.T) {
 			args = append(args, how)
 		}
 		code, out, stderr := doctor(t, args...)
-		if code != exitFailure || out != "" || !strings.Contains(stderr, "no file has what was measured: stock") {
+		if code != cli.ExitFailure || out != "" || !strings.Contains(stderr, "no file has what was measured: stock") {
 			t.Errorf("%s: code %d, %s%s", how, code, out, stderr)
 		}
 	}
@@ -205,7 +205,7 @@ func TestACutRecordingIsUsedToTheCut(t *testing.T) {
 			t.Fatal(err)
 		}
 		code, out, stderr := doctor(t, calls, "--config", file)
-		if read := strings.Contains(out, "stock: "); read != (cut > 1000) || stderr == "" || code == exitUsage {
+		if read := strings.Contains(out, "stock: "); read != (cut > 1000) || stderr == "" || code == cli.ExitUsage {
 			t.Errorf("cut at %d of %d: code %d, %s%s", cut, len(whole), code, out, stderr)
 		}
 	}
@@ -230,11 +230,11 @@ func TestALivingProcessIsExamined(t *testing.T) {
 		}
 	}
 	code, out, stderr := doctor(t, server.URL+"/debug/gabion/")
-	if code == exitFailure || !strings.Contains(out, "stock: 200 calls") || !strings.Contains(out, "100 % succeeded") {
+	if code == cli.ExitFailure || !strings.Contains(out, "stock: 200 calls") || !strings.Contains(out, "100 % succeeded") {
 		t.Errorf("code %d: %s%s", code, out, stderr)
 	}
 	for _, wrong := range []string{server.URL + "/nothing", server.URL + "/debug/gabion/api/v1/state", "http://127.0.0.1:1/"} {
-		if code, out, stderr := doctor(t, wrong); code != exitFailure || stderr == "" || out != "" {
+		if code, out, stderr := doctor(t, wrong); code != cli.ExitFailure || stderr == "" || out != "" {
 			t.Errorf("%s: code %d: %s%s", wrong, code, out, stderr)
 		}
 	}
@@ -251,7 +251,7 @@ func TestWhatIsCalledWronglyIsTold(t *testing.T) {
 		"a --nothing":        "unknown flag: --nothing",
 		"--dependency x ../": "is a directory",
 	} {
-		if code, _, stderr := doctor(t, strings.Fields(args)...); code < exitUsage || !strings.Contains(stderr, want) {
+		if code, _, stderr := doctor(t, strings.Fields(args)...); code < cli.ExitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%s: code %d, %s", args, code, stderr)
 		}
 	}

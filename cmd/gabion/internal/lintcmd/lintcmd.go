@@ -19,15 +19,6 @@ import (
 	"github.com/gabion-go/gabion/internal/suggest"
 )
 
-// The exit codes of every gabion command.
-const (
-	exitOK          = 0
-	exitFindings    = 1 // there are findings that count
-	exitUsage       = 2 // the command was called wrongly
-	exitFailure     = 3 // a file could not be read, or something else went wrong
-	exitInterrupted = 130
-)
-
 const usage = `usage: gabion lint [--format FORMAT] [--severity LEAST] [--rules IDS]
                    [--verbose] [--fix] [--diff] [--questions] FILE...
        gabion lint --measured SOURCE [--dependency NAME] [FLAGS] [FILE...]
@@ -121,12 +112,12 @@ func (r *request) main(c *cobra.Command, words []string) int {
 	switch {
 	case errors.As(err, &caller):
 		fmt.Fprintf(r.stderr, "%s: %v\n\n%s", r.name(), err, usage)
-		return exitUsage
+		return cli.ExitUsage
 	case errors.Is(err, context.Canceled):
-		return exitInterrupted
+		return cli.ExitInterrupted
 	case err != nil:
 		fmt.Fprintln(r.stderr, r.name()+":", err)
-		return exitFailure
+		return cli.ExitFailure
 	}
 	return code
 }
@@ -145,9 +136,9 @@ func (r *request) do(ctx context.Context, words []string) (code int, err error) 
 	case (r.list || r.explain != "") && len(words) > 0:
 		return 0, wrong{fmt.Errorf("%q is not expected", words[0])}
 	case r.list:
-		return exitOK, r.listRules()
+		return cli.ExitOK, r.listRules()
 	case r.explain != "":
-		return exitOK, r.explainRule()
+		return cli.ExitOK, r.explainRule()
 	}
 	if err := r.settle(); err != nil {
 		return 0, err

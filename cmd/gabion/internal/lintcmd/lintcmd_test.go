@@ -183,7 +183,7 @@ func TestWaitingForStandardInputCanBeInterrupted(t *testing.T) {
 	stdin, end := io.Pipe()
 	defer end.Close()
 	r := &request{stdin: stdin}
-	if code := cli.Run(ctx, r.command(), []string{"-"}, io.Discard, io.Discard); code != exitInterrupted {
+	if code := cli.Run(ctx, r.command(), []string{"-"}, io.Discard, io.Discard); code != cli.ExitInterrupted {
 		t.Errorf("it ends with %d", code)
 	}
 }
@@ -196,7 +196,7 @@ func FuzzLint(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for _, format := range formats {
 			r := &request{stdin: bytes.NewReader(text)}
-			if code := cli.Run(t.Context(), r.command(), []string{"--format", format, "-"}, io.Discard, io.Discard); code > exitFindings {
+			if code := cli.Run(t.Context(), r.command(), []string{"--format", format, "-"}, io.Discard, io.Discard); code > cli.ExitFindings {
 				t.Errorf("%s: it ends with %d", format, code)
 			}
 		}

@@ -16,7 +16,7 @@ import (
 func answers(t *testing.T, args string) {
 	t.Helper()
 	var out bytes.Buffer
-	if code := cli.Run(t.Context(), checklistcmd.Command(), append([]string{"answer"}, strings.Fields(args)...), &out, &out); code != exitOK {
+	if code := cli.Run(t.Context(), checklistcmd.Command(), append([]string{"answer"}, strings.Fields(args)...), &out, &out); code != cli.ExitOK {
 		t.Fatal(out.String())
 	}
 }
@@ -34,16 +34,16 @@ func TestOpenQuestionsAreFindings(t *testing.T) {
 		t.Errorf("it asks unasked: %s", out)
 	}
 	code, out := ask("--questions small.yaml")
-	if code != exitFindings || !strings.Contains(out, "small.yaml:3:3: "+asked) || !strings.Contains(out, "gabion checklist answer small.yaml --question C15 --dependency stock") {
+	if code != cli.ExitFindings || !strings.Contains(out, "small.yaml:3:3: "+asked) || !strings.Contains(out, "gabion checklist answer small.yaml --question C15 --dependency stock") {
 		t.Errorf("open: %d, %s", code, out)
 	}
 	if strings.Contains(out, "C11") || strings.Count(out, "breaker: off: a dependency") != 1 {
 		t.Errorf("what rules answer is asked, or said twice: %s", out)
 	}
-	if code, out := ask("--questions --severity error small.yaml"); code != exitOK || strings.Contains(out, asked) {
+	if code, out := ask("--questions --severity error small.yaml"); code != cli.ExitOK || strings.Contains(out, asked) {
 		t.Errorf("with errors only: %d, %s", code, out)
 	}
-	if code, out := ask("--questions --rules G001 small.yaml"); code != exitFindings || !strings.Contains(out, asked) || strings.Contains(out, "C11") {
+	if code, out := ask("--questions --rules G001 small.yaml"); code != cli.ExitFindings || !strings.Contains(out, asked) || strings.Contains(out, "C11") {
 		t.Errorf("with the findings of one rule, of the others the answers count all the same: %d, %s", code, out)
 	}
 
@@ -65,7 +65,7 @@ func TestOpenQuestionsAreFindings(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "small.answers.yaml"), []byte("version: 1\nprogramme: {}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, out := ask("--questions small.yaml"); code != exitFindings || !strings.Contains(out, "small.answers.yaml:2:1: error G000") {
+	if code, out := ask("--questions small.yaml"); code != cli.ExitFindings || !strings.Contains(out, "small.answers.yaml:2:1: error G000") {
 		t.Errorf("a mistake in the answers: %d, %s", code, out)
 	}
 }
@@ -104,7 +104,7 @@ func TestOpenQuestionsInOtherFormats(t *testing.T) {
 
 func TestQuestionsNeedAFile(t *testing.T) {
 	for _, args := range []string{"--questions -", "--questions"} {
-		if code, _, problems := ask(t, t.TempDir(), tight, args); code != exitUsage || !strings.Contains(problems, "the answers are beside them") {
+		if code, _, problems := ask(t, t.TempDir(), tight, args); code != cli.ExitUsage || !strings.Contains(problems, "the answers are beside them") {
 			t.Errorf("%s: %d, %s", args, code, problems)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/checklistcmd"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/measured"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/lint"
@@ -55,7 +56,7 @@ func (r *request) read(ctx context.Context, words []string) (in []input, failed 
 			return nil, 0, err
 		case err != nil:
 			fmt.Fprintln(r.stderr, r.name()+":", err)
-			failed = exitFailure
+			failed = cli.ExitFailure
 		case !named(in, one):
 			in = append(in, one)
 		}
@@ -229,8 +230,8 @@ func keep[T any](all []T, when func(T) bool) (kept []T) {
 func (o *outcome) exit(fails lint.Severity) int {
 	for _, f := range o.Findings {
 		if f.Severity >= fails {
-			return exitFindings
+			return cli.ExitFindings
 		}
 	}
-	return exitOK
+	return cli.ExitOK
 }

@@ -3,6 +3,8 @@ package lintcmd
 import (
 	"strings"
 	"testing"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 )
 
 const layers = `version: 1
@@ -26,11 +28,11 @@ func TestAScenarioIsLookedAt(t *testing.T) {
 		code              int
 		stdout            []string
 	}{
-		{"ignored where the attempts would stand", "--severity warning --rules G070,G077 layers.yaml", "", exitOK, nil},
-		{"of two mistakes both are found", "--severity warning --rules G070,G077 --format github apart.yaml", "", exitFindings, []string{"file=apart.yaml,line=4", "G070", "3 × 3 = 9 attempts at db", "G077"}},
-		{"from standard input", "--severity warning --rules G077 --format github -", apart, exitFindings, []string{"file=stdin,line=4", "G077"}},
-		{"a broken one", "--severity warning --rules G000,G077 --format github broken.yaml", "", exitFindings, []string{"G000", "G077"}},
-		{"beside a policy file", "--severity warning --rules G070,G077 --format github layers.yaml apart.yaml", "", exitFindings, []string{"file=apart.yaml"}},
+		{"ignored where the attempts would stand", "--severity warning --rules G070,G077 layers.yaml", "", cli.ExitOK, nil},
+		{"of two mistakes both are found", "--severity warning --rules G070,G077 --format github apart.yaml", "", cli.ExitFindings, []string{"file=apart.yaml,line=4", "G070", "3 × 3 = 9 attempts at db", "G077"}},
+		{"from standard input", "--severity warning --rules G077 --format github -", apart, cli.ExitFindings, []string{"file=stdin,line=4", "G077"}},
+		{"a broken one", "--severity warning --rules G000,G077 --format github broken.yaml", "", cli.ExitFindings, []string{"G000", "G077"}},
+		{"beside a policy file", "--severity warning --rules G070,G077 --format github layers.yaml apart.yaml", "", cli.ExitFindings, []string{"file=apart.yaml"}},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			code, stdout, stderr := ask(t, dir, c.stdin, c.args)

@@ -19,14 +19,6 @@ import (
 	"github.com/gabion-go/gabion/dashboard"
 )
 
-// The exit codes of every gabion command.
-const (
-	exitOK       = 0
-	exitFindings = 1 // the recording can't be read
-	exitUsage    = 2 // the command was called wrongly
-	exitFailure  = 3 // something else went wrong
-)
-
 const usage = `usage: gabion page FILE [--speed N] [--from WHEN] [--run N]
                    [--listen ADDRESS]
 
@@ -84,7 +76,7 @@ func (r *request) main(c *cobra.Command, words []string) int {
 
 func (r *request) wrongly(problem string) int {
 	fmt.Fprintf(r.stderr, "gabion page: %s\n\n%s", problem, usage)
-	return exitUsage
+	return cli.ExitUsage
 }
 
 func (r *request) failed(code int, err error) int {
@@ -95,24 +87,24 @@ func (r *request) failed(code int, err error) int {
 func (r *request) play(ctx context.Context, path string) int {
 	const again = "the page reads a recording more than once: write it to a file first"
 	if path == "-" {
-		return r.failed(exitUsage, errors.New("standard input is no file: "+again))
+		return r.failed(cli.ExitUsage, errors.New("standard input is no file: "+again))
 	}
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return r.failed(exitFailure, err)
+		return r.failed(cli.ExitFailure, err)
 	case info.IsDir():
-		return r.failed(exitUsage, fmt.Errorf("%s is a directory: name a recording in it", path))
+		return r.failed(cli.ExitUsage, fmt.Errorf("%s is a directory: name a recording in it", path))
 	case !info.Mode().IsRegular():
-		return r.failed(exitUsage, fmt.Errorf("%s is no file: %s", path, again))
+		return r.failed(cli.ExitUsage, fmt.Errorf("%s is no file: %s", path, again))
 	}
 	f, err := open(path, r.run)
 	var none noRun
 	switch {
 	case errors.As(err, &none):
-		return r.failed(exitUsage, err)
+		return r.failed(cli.ExitUsage, err)
 	case err != nil:
-		return r.failed(exitFindings, err)
+		return r.failed(cli.ExitFindings, err)
 	}
 	if f.broken != nil {
 		fmt.Fprint(r.stderr, fold.Lines(fmt.Sprintf("%s: %v; what is whole is played\n", path, f.broken)))
@@ -133,9 +125,9 @@ func (r *request) play(ctx context.Context, path string) int {
 		page.Seek(from)
 	}
 	if err := r.serve(ctx, page); err != nil {
-		return r.failed(exitFailure, err)
+		return r.failed(cli.ExitFailure, err)
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // serve serves the page until ctx is over. It is for this machine, unless it listens

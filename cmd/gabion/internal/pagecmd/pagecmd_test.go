@@ -152,7 +152,7 @@ func TestARecordingIsPlayedOnAPage(t *testing.T) {
 				t.Errorf("status %d, without the recording's settings: %s", status, body)
 			}
 			code, stderr := end()
-			if code != exitOK || !strings.Contains(stderr, c.says) || c.says == "" && stderr != "" {
+			if code != cli.ExitOK || !strings.Contains(stderr, c.says) || c.says == "" && stderr != "" {
 				t.Errorf("exit code %d, %q", code, stderr)
 			}
 		})
@@ -167,7 +167,7 @@ func TestThePageAnswersToThisMachineOnly(t *testing.T) {
 			t.Errorf("host %q: status %d, want %d", host, status, want)
 		}
 	}
-	if code, stderr := end(); code != exitOK || stderr != "" || !strings.HasPrefix(address, "http://127.0.0.1:") {
+	if code, stderr := end(); code != cli.ExitOK || stderr != "" || !strings.HasPrefix(address, "http://127.0.0.1:") {
 		t.Errorf("exit code %d, %q, %s", code, stderr, address)
 	}
 }
@@ -177,7 +177,7 @@ func TestAPageThatOthersReachHasAnAddressForThisMachineAndAWarning(t *testing.T)
 	if status, _ := get(t, address, ""); status != http.StatusOK || !strings.HasPrefix(address, "http://127.0.0.1:") {
 		t.Errorf("%s: status %d", address, status)
 	}
-	if code, stderr := end(); code != exitOK || !strings.Contains(stderr, "Anyone who can reach this machine") {
+	if code, stderr := end(); code != cli.ExitOK || !strings.Contains(stderr, "Anyone who can reach this machine") {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}
 }
@@ -232,28 +232,28 @@ func TestWhatCanNotBePlayedIsSaid(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		"nothing":                     {nil, exitUsage, "no recording is named"},
-		"two files":                   {[]string{path, path}, exitUsage, "is not expected"},
-		"a file that is not there":    {[]string{"/nowhere.jsonl"}, exitFailure, "no such file"},
-		"a folder":                    {[]string{t.TempDir()}, exitUsage, "is a directory: name a recording in it"},
-		"standard input":              {[]string{"-"}, exitUsage, "standard input is no file: the page reads a recording more than once: write it to a file first"},
-		"a pipe":                      {[]string{os.DevNull}, exitUsage, "is no file: the page reads"},
-		"what a later version wrote":  {[]string{written(t, `{"kind":"header","version":2}`+"\n")}, exitFindings, "a later version of gabion may have written it: a newer gabion command reads it\x00"},
-		"half a header":               {[]string{written(t, whole[:20])}, exitFindings, "cut off here, before its first event"},
-		"what is no recording":        {[]string{written(t, "hello\n")}, exitFindings, "line 1: "},
-		"an empty file":               {[]string{written(t, "")}, exitFindings, "is empty: it has no events. Is the writer attached"},
-		"a header alone":              {[]string{written(t, whole[:strings.Index(whole, "\n")+1])}, exitFindings, "is empty: it has no events"},
-		"a run that is not there":     {[]string{path, "--run", "2"}, exitUsage, "has no run 2: it has 1"},
-		"no number of a run":          {[]string{path, "--run", "-1"}, exitUsage, "from 1"},
-		"a speed below nothing":       {[]string{path, "--speed", "-1"}, exitUsage, "--speed"},
-		"no speed at all":             {[]string{path, "--speed", "0"}, exitUsage, "--speed: write a number above 0"},
-		"a speed that is no number":   {[]string{path, "--speed", "NaN"}, exitUsage, "--speed: write a number above 0"},
-		"a time of day after the end": {[]string{path, "--from", "13:17:30"}, exitUsage, "goes from 2000-01-01T00:00:00Z to 2000-01-01T00:00:59Z"},
-		"a port in use":               {[]string{path, "--listen", taken(t)}, exitFailure, "another program has this port; port 0 takes one that is free"},
-		"an invalid address":          {[]string{path, "--listen", "8080"}, exitFailure, "--listen wants a free host:port, such as 127.0.0.1:8080"},
-		"an invalid moment":           {[]string{path, "--from", "noon"}, exitUsage, "write 90s, or a time such as "},
-		"a moment after the end":      {[]string{path, "--from", "2m"}, exitUsage, "goes from 2000-01-01T00:00:00Z to 2000-01-01T00:00:59Z"},
-		"a foreign address":           {[]string{path, "--listen", "192.0.2.1:1"}, exitFailure, "192.0.2.1"},
+		"nothing":                     {nil, cli.ExitUsage, "no recording is named"},
+		"two files":                   {[]string{path, path}, cli.ExitUsage, "is not expected"},
+		"a file that is not there":    {[]string{"/nowhere.jsonl"}, cli.ExitFailure, "no such file"},
+		"a folder":                    {[]string{t.TempDir()}, cli.ExitUsage, "is a directory: name a recording in it"},
+		"standard input":              {[]string{"-"}, cli.ExitUsage, "standard input is no file: the page reads a recording more than once: write it to a file first"},
+		"a pipe":                      {[]string{os.DevNull}, cli.ExitUsage, "is no file: the page reads"},
+		"what a later version wrote":  {[]string{written(t, `{"kind":"header","version":2}`+"\n")}, cli.ExitFindings, "a later version of gabion may have written it: a newer gabion command reads it\x00"},
+		"half a header":               {[]string{written(t, whole[:20])}, cli.ExitFindings, "cut off here, before its first event"},
+		"what is no recording":        {[]string{written(t, "hello\n")}, cli.ExitFindings, "line 1: "},
+		"an empty file":               {[]string{written(t, "")}, cli.ExitFindings, "is empty: it has no events. Is the writer attached"},
+		"a header alone":              {[]string{written(t, whole[:strings.Index(whole, "\n")+1])}, cli.ExitFindings, "is empty: it has no events"},
+		"a run that is not there":     {[]string{path, "--run", "2"}, cli.ExitUsage, "has no run 2: it has 1"},
+		"no number of a run":          {[]string{path, "--run", "-1"}, cli.ExitUsage, "from 1"},
+		"a speed below nothing":       {[]string{path, "--speed", "-1"}, cli.ExitUsage, "--speed"},
+		"no speed at all":             {[]string{path, "--speed", "0"}, cli.ExitUsage, "--speed: write a number above 0"},
+		"a speed that is no number":   {[]string{path, "--speed", "NaN"}, cli.ExitUsage, "--speed: write a number above 0"},
+		"a time of day after the end": {[]string{path, "--from", "13:17:30"}, cli.ExitUsage, "goes from 2000-01-01T00:00:00Z to 2000-01-01T00:00:59Z"},
+		"a port in use":               {[]string{path, "--listen", taken(t)}, cli.ExitFailure, "another program has this port; port 0 takes one that is free"},
+		"an invalid address":          {[]string{path, "--listen", "8080"}, cli.ExitFailure, "--listen wants a free host:port, such as 127.0.0.1:8080"},
+		"an invalid moment":           {[]string{path, "--from", "noon"}, cli.ExitUsage, "write 90s, or a time such as "},
+		"a moment after the end":      {[]string{path, "--from", "2m"}, cli.ExitUsage, "goes from 2000-01-01T00:00:00Z to 2000-01-01T00:00:59Z"},
+		"a foreign address":           {[]string{path, "--listen", "192.0.2.1:1"}, cli.ExitFailure, "192.0.2.1"},
 	} {
 		var stdout, stderr bytes.Buffer
 		code := cli.Run(t.Context(), Command(), c.args, &stdout, &stderr)
@@ -262,7 +262,7 @@ func TestWhatCanNotBePlayedIsSaid(t *testing.T) {
 		}
 	}
 	var stdout bytes.Buffer
-	if code := cli.Run(t.Context(), Command(), []string{"-h"}, &stdout, io.Discard); code != exitOK || !strings.Contains(stdout.String(), "--speed") {
+	if code := cli.Run(t.Context(), Command(), []string{"-h"}, &stdout, io.Discard); code != cli.ExitOK || !strings.Contains(stdout.String(), "--speed") {
 		t.Errorf("help: exit code %d", code)
 	}
 }

@@ -29,13 +29,6 @@ import (
 //go:embed all:built
 var built embed.FS
 
-// The exit codes of every gabion command.
-const (
-	exitOK      = 0
-	exitUsage   = 2 // the command was called wrongly
-	exitFailure = 3 // something else went wrong
-)
-
 const usage = `usage: gabion playground [--listen ADDRESS | --out DIR]
 
 serves the lab as a page: sliders change an outage, its clients and their
@@ -85,14 +78,14 @@ func (r *request) main(c *cobra.Command, words []string) int {
 	}
 	if err := do(c.Context()); err != nil {
 		fmt.Fprint(r.stderr, fold.Lines("gabion playground: "+err.Error()+"\n"))
-		return exitFailure
+		return cli.ExitFailure
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 func (r *request) wrongly(problem string) int {
 	fmt.Fprintf(r.stderr, "gabion playground: %s\n\n%s", problem, usage)
-	return exitUsage
+	return cli.ExitUsage
 }
 
 func embedded() fs.FS {

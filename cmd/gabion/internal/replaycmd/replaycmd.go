@@ -20,15 +20,6 @@ import (
 	"github.com/gabion-go/gabion/lab"
 )
 
-// The exit codes of every gabion command.
-const (
-	exitOK          = 0
-	exitFindings    = 1 // the replay does not agree with what happened, or a file has mistakes
-	exitUsage       = 2
-	exitFailure     = 3
-	exitInterrupted = 130
-)
-
 const usage = `usage: gabion lab replay RECORDING|SPANS|METRICS [--dependency NAME]
                          [--config FILE] [--against FILE|NAME]...
                          [--from TIME] [--for DURATION]
@@ -121,7 +112,7 @@ func (r *request) main(ctx context.Context, name string) int {
 	}
 	if !a.holds() && !r.force {
 		fmt.Fprintln(r.stderr, "gabion lab replay: what other policies would do can't be told from this; --force tells it all the same")
-		return exitFindings
+		return cli.ExitFindings
 	}
 	for i := range sides {
 		if err := sides[i].run(ctx, s); err != nil {
@@ -133,7 +124,7 @@ func (r *request) main(ctx context.Context, name string) int {
 	if err := table(r.stdout, sides); err != nil {
 		return r.failed(err)
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // fit makes the scenario. Where attempts were answered 429, that is a rate limit, unless the
@@ -276,19 +267,9 @@ func wrapped(text string, width int) string {
 
 // failed says what went wrong.
 func (r *request) failed(err error) int {
-	var mistakes lab.Findings
-	var wrong config.Findings
-	switch {
-	case errors.As(err, &mistakes), errors.As(err, &wrong):
-		fmt.Fprintln(r.stderr, err)
-		return exitFindings
-	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(r.stderr, "gabion lab replay: interrupted")
-		return exitInterrupted
+	code := labcmd.Failed(r.stderr, "gabion lab replay", err)
+	if code == cli.ExitFailure && errors.Is(err, lab.ErrNoOpponent) {
+		return cli.ExitUsage
 	}
-	fmt.Fprintf(r.stderr, "gabion lab replay: %v\n", strings.TrimPrefix(err.Error(), "lab: "))
-	if errors.Is(err, lab.ErrNoOpponent) {
-		return exitUsage
-	}
-	return exitFailure
+	return code
 }

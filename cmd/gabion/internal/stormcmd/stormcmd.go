@@ -17,15 +17,6 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// The exit codes of every gabion command.
-const (
-	exitOK          = 0
-	exitFindings    = 1 // a threshold was missed
-	exitUsage       = 2 // the command was called wrongly
-	exitFailure     = 3 // something else went wrong
-	exitInterrupted = 130
-)
-
 const usage = `usage: gabion storm URL [--rate RATE] [--duration D] [--timeout D] [--method M]
                     [--body TEXT] [--header "NAME: VALUE"] [--keys]
                     [--max-open N] [--poisson] [--seed N] [--remote] [--json]
@@ -128,12 +119,12 @@ func (req *request) main(c *cobra.Command, words []string) int {
 	ctx, stdout, stderr := c.Context(), c.OutOrStdout(), c.ErrOrStderr()
 	if problem := req.read(words); problem != "" {
 		fmt.Fprintf(stderr, "gabion storm: %s\n\n%s", problem, usage)
-		return exitUsage
+		return cli.ExitUsage
 	}
 	report, err := req.run(ctx)
 	if err != nil {
 		fmt.Fprintf(stderr, "gabion storm: %v\n", err)
-		return exitFailure
+		return cli.ExitFailure
 	}
 	if req.json {
 		out := json.NewEncoder(stdout)
@@ -145,13 +136,13 @@ func (req *request) main(c *cobra.Command, words []string) int {
 	switch {
 	case err != nil:
 		fmt.Fprintf(stderr, "gabion storm: %v\n", err)
-		return exitFailure
+		return cli.ExitFailure
 	case report.Interrupted:
-		return exitInterrupted
+		return cli.ExitInterrupted
 	case report.missed():
-		return exitFindings
+		return cli.ExitFindings
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // read says what is wrong with the command line; empty if nothing is.

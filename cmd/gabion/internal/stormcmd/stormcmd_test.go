@@ -85,11 +85,11 @@ func TestAClientIsTestedByTwoCommands(t *testing.T) {
 		code       int
 		missed     string
 	}{
-		{"no retries: the success is missed", errors, 1, []string{"--min-success", "95%", "--max-amplification", "1.2"}, exitFindings, "success"},
-		{"retries without a bound: the amplification is", errors, 20, []string{"--min-success", "95%", "--max-amplification", "1.2"}, exitFindings, "amplification"},
-		{"nothing is wrong: all is met", "", 1, []string{"--min-success", "100%", "--max-amplification", "1", "--max-duplicates", "0", "--max-p99", "30s"}, exitOK, ""},
-		{"lost answers that are sent again are done again", lost, 20, []string{"--max-duplicates", "0"}, exitFindings, "duplicates"},
-		{"unless the server honours keys", "service: {honours_keys: true}\n" + lost, 20, []string{"--max-duplicates", "0"}, exitOK, ""},
+		{"no retries: the success is missed", errors, 1, []string{"--min-success", "95%", "--max-amplification", "1.2"}, cli.ExitFindings, "success"},
+		{"retries without a bound: the amplification is", errors, 20, []string{"--min-success", "95%", "--max-amplification", "1.2"}, cli.ExitFindings, "amplification"},
+		{"nothing is wrong: all is met", "", 1, []string{"--min-success", "100%", "--max-amplification", "1", "--max-duplicates", "0", "--max-p99", "30s"}, cli.ExitOK, ""},
+		{"lost answers that are sent again are done again", lost, 20, []string{"--max-duplicates", "0"}, cli.ExitFindings, "duplicates"},
+		{"unless the server honours keys", "service: {honours_keys: true}\n" + lost, 20, []string{"--max-duplicates", "0"}, cli.ExitOK, ""},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			server := failing(t, c.plan)
@@ -178,7 +178,7 @@ func TestAStormCanBeInterrupted(t *testing.T) {
 	on := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { stop() }))
 	defer on.Close()
 	var out, err bytes.Buffer
-	if code := cli.Run(ctx, Command(), []string{on.URL, "--duration", "1h", "--rate", "10/s"}, &out, &err); code != exitInterrupted || !strings.Contains(out.String(), "interrupted") {
+	if code := cli.Run(ctx, Command(), []string{on.URL, "--duration", "1h", "--rate", "10/s"}, &out, &err); code != cli.ExitInterrupted || !strings.Contains(out.String(), "interrupted") {
 		t.Errorf("exit code %d: %s%s", code, out.String(), err.String())
 	}
 }
@@ -196,7 +196,7 @@ func TestAHostThatIsNotThereIsNamedBeforeTheStorm(t *testing.T) {
 func TestOnlyThisMachine(t *testing.T) {
 	for _, target := range []string{"http://192.0.2.1:9/", "http://[2001:db8::1]/"} {
 		_, text, code := storming(t, target, "--rate", "10/s", "--duration", "100ms", "--timeout", "100ms")
-		if code != exitFailure || !strings.Contains(text, "needs --remote") {
+		if code != cli.ExitFailure || !strings.Contains(text, "needs --remote") {
 			t.Errorf("%s: exit code %d: %s", target, code, text)
 		}
 	}
@@ -231,7 +231,7 @@ func TestCalledWrongly(t *testing.T) {
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			var out, err bytes.Buffer
-			if code := cli.Run(context.Background(), Command(), c.args, &out, &err); code != exitUsage || !strings.Contains(err.String(), c.want) {
+			if code := cli.Run(context.Background(), Command(), c.args, &out, &err); code != cli.ExitUsage || !strings.Contains(err.String(), c.want) {
 				t.Errorf("exit code %d: %s", code, err.String())
 			}
 		})
@@ -241,10 +241,10 @@ func TestCalledWrongly(t *testing.T) {
 func TestAServerThatIsNoneIsNoServer(t *testing.T) {
 	on := httptest.NewServer(http.NotFoundHandler())
 	defer on.Close()
-	if _, text, code := storming(t, on.URL, "--server", on.URL); code != exitFailure || !strings.Contains(text, "not what a gabion flaky") {
+	if _, text, code := storming(t, on.URL, "--server", on.URL); code != cli.ExitFailure || !strings.Contains(text, "not what a gabion flaky") {
 		t.Errorf("exit code %d: %s", code, text)
 	}
-	if _, text, code := storming(t, on.URL, "--min-success", "1%"); code != exitFindings || !strings.Contains(text, "MISSED") {
+	if _, text, code := storming(t, on.URL, "--min-success", "1%"); code != cli.ExitFindings || !strings.Contains(text, "MISSED") {
 		t.Errorf("exit code %d: %s", code, text)
 	}
 }

@@ -19,15 +19,6 @@ import (
 	"github.com/gabion-go/gabion/lab"
 )
 
-// The exit codes of every gabion command.
-const (
-	exitOK          = 0 // a better file was found, and the validation shows it
-	exitFindings    = 1 // nothing is resolved, it is worse in a guard, or a file has mistakes
-	exitUsage       = 2 // the command was called wrongly
-	exitFailure     = 3 // something else went wrong
-	exitInterrupted = 130
-)
-
 const usage = `usage: gabion tune SCENARIO... --config FILE [--dependency NAME]
                    [--as NAME=DEPENDENCY] [--goal GOAL] [--vary KEY[=VALUES]]
                    [--time DURATION] [--runs N] [--seed N] [--workers N]
@@ -154,7 +145,7 @@ func (r *request) main(c *cobra.Command, words []string) int {
 // wrongly says what is wrong with a command line, and then how it should look.
 func (r *request) wrongly(problem string) int {
 	fmt.Fprintf(r.stderr, "gabion tune: %s\n\n%s", problem, usage)
-	return exitUsage
+	return cli.ExitUsage
 }
 
 // load reads the file and the scenarios. A code of 0 or more ends the command.
@@ -187,22 +178,22 @@ func (r *request) failed(err error) int {
 	switch {
 	case errors.As(err, &mistakes), errors.As(err, &wrong):
 		fmt.Fprintln(r.stderr, err)
-		return exitFindings
+		return cli.ExitFindings
 	case errors.As(err, &goal):
 		fmt.Fprintln(r.stderr, err)
-		return exitUsage
+		return cli.ExitUsage
 	case errors.As(err, &key):
 		fmt.Fprintf(r.stderr, "gabion tune: %v\n", err)
-		return exitUsage
+		return cli.ExitUsage
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(r.stderr, "gabion tune: interrupted before anything was known")
-		return exitInterrupted
+		return cli.ExitInterrupted
 	}
 	fmt.Fprintf(r.stderr, "gabion tune: %s\n", strings.TrimPrefix(err.Error(), "lab: "))
 	if errors.As(err, &path) {
-		return exitFailure
+		return cli.ExitFailure
 	}
-	return exitUsage // all else is about what was asked for
+	return cli.ExitUsage // all else is about what was asked for
 }
 
 func (r *request) tune(ctx context.Context) int {
@@ -224,24 +215,24 @@ func (r *request) tune(ctx context.Context) int {
 	}
 	if err := show(r.stdout); err != nil {
 		fmt.Fprintf(r.stderr, "gabion tune: %v\n", err)
-		return exitFailure
+		return cli.ExitFailure
 	}
 	switch {
 	case t.Interrupted():
-		return exitInterrupted
+		return cli.ExitInterrupted
 	case !t.Won():
 		if r.write {
 			fmt.Fprintf(r.stderr, "gabion tune: %s is not changed\n", r.config)
 		}
-		return exitFindings
+		return cli.ExitFindings
 	case r.write:
 		if err := r.replace(); err != nil {
 			fmt.Fprintf(r.stderr, "gabion tune: %s is not changed: %v\n", r.config, err)
-			return exitFailure
+			return cli.ExitFailure
 		}
 		fmt.Fprintf(r.stderr, "written to %s\n", r.config)
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // command is what reproduces a result: the words that were given, without those that change

@@ -71,7 +71,7 @@ func TestABetterFileIsShownAndWritten(t *testing.T) {
 			t.Errorf("no %q in:\n%s", want, text)
 		}
 	}
-	if now, err := os.ReadFile("gabion.yaml"); code != exitOK || err != nil || string(now) != timid || !strings.Contains(stderr, "looking around") {
+	if now, err := os.ReadFile("gabion.yaml"); code != cli.ExitOK || err != nil || string(now) != timid || !strings.Contains(stderr, "looking around") {
 		t.Errorf("code %d, %v\n%s\n%s", code, err, stderr, now)
 	}
 	code, asJSON, stderr := tune(t.Context(), "--json --write shop.yaml"+quick)
@@ -79,7 +79,7 @@ func TestABetterFileIsShownAndWritten(t *testing.T) {
 		Verdict, Diff string
 		Changes       []lab.TuneChange
 	}
-	if err := json.Unmarshal([]byte(asJSON), &made); err != nil || code != exitOK || made.Verdict != "win" || !strings.Contains(text, made.Diff) || len(made.Changes) == 0 {
+	if err := json.Unmarshal([]byte(asJSON), &made); err != nil || code != cli.ExitOK || made.Verdict != "win" || !strings.Contains(text, made.Diff) || len(made.Changes) == 0 {
 		t.Errorf("code %d, %v\n%s", code, err, asJSON)
 	}
 	now, err := os.ReadFile("gabion.yaml")
@@ -103,7 +103,7 @@ func TestNothingIsWrittenThatIsNotResolved(t *testing.T) {
 	folder(t, once)
 	code, text, stderr := tune(t.Context(), "shop.yaml --write --config gabion.yaml --vary breaker.open=1s,4s --runs 30 --no-guard")
 	now, err := os.ReadFile("gabion.yaml")
-	if code != exitFindings || err != nil || string(now) != once || !strings.Contains(text, "NOT RESOLVED") || !strings.Contains(stderr, "gabion.yaml is not changed") {
+	if code != cli.ExitFindings || err != nil || string(now) != once || !strings.Contains(text, "NOT RESOLVED") || !strings.Contains(stderr, "gabion.yaml is not changed") {
 		t.Errorf("code %d, %v\n%s\n%s", code, err, stderr, text)
 	}
 }
@@ -120,7 +120,7 @@ func TestTheDemonstrationsEndWithAWin(t *testing.T) {
 	}
 	for _, scenario := range scenarios {
 		code, text, stderr := tune(t.Context(), scenario+" --config testdata/hasty.yaml --time 0 --runs 1")
-		if code != exitOK || strings.Contains(text, "WORSE") || !strings.Contains(text, "A better file was found") {
+		if code != cli.ExitOK || strings.Contains(text, "WORSE") || !strings.Contains(text, "A better file was found") {
 			t.Errorf("%s: code %d\n%s\n%s", scenario, code, text, stderr)
 		}
 	}
@@ -154,10 +154,10 @@ func TestInterruptedTuningSaysSo(t *testing.T) {
 	}}
 	code := cli.Run(ctx, r.command(), append(strings.Fields("shop.yaml --config gabion.yaml --vary retry.budget.ratio --no-guard --workers 1 --write"), "--goal", "goodput first"), &out, &said)
 	now, err := os.ReadFile("gabion.yaml")
-	if code != exitInterrupted || !strings.Contains(out.String(), "NOT VALIDATED") || err != nil || string(now) != timid {
+	if code != cli.ExitInterrupted || !strings.Contains(out.String(), "NOT VALIDATED") || err != nil || string(now) != timid {
 		t.Errorf("code %d, %v\n%s\n%s", code, err, out.String(), said.String())
 	}
-	if code, _, says := tune(ctx, "shop.yaml"+quick); code != exitInterrupted || !strings.Contains(says, "interrupted before anything was known") {
+	if code, _, says := tune(ctx, "shop.yaml"+quick); code != cli.ExitInterrupted || !strings.Contains(says, "interrupted before anything was known") {
 		t.Errorf("code %d: %s", code, says)
 	}
 }
@@ -168,20 +168,20 @@ func TestWrongCommandLinesAndFiles(t *testing.T) {
 		code             int
 		says             string
 	}{
-		{"no scenario", "--config gabion.yaml", timid, exitUsage, "no scenario is named"},
-		{"no file", "shop.yaml", timid, exitUsage, "write --config gabion.yaml"},
-		{"a flag that does not exist", "shop.yaml --goals x", timid, exitUsage, "-goals"},
-		{"a scenario with a slip", "eror-storm --config gabion.yaml", timid, exitUsage, "did you mean error-storm?"},
-		{"a scenario that is no file", "nowhere.yaml --config gabion.yaml", timid, exitFailure, "nowhere.yaml"},
-		{"a file that does not exist", "shop.yaml --config nowhere.yaml", timid, exitFailure, "nowhere.yaml"},
-		{"a file with mistakes", "shop.yaml --config gabion.yaml", "version: 1\ndependencies:\n  db: {retry: {atempts: 3}}\n", exitFindings, "gabion.yaml:3:"},
-		{"a goal with a slip", "shop.yaml --config gabion.yaml --goal godput_first", timid, exitUsage, "^ did you mean goodput?"},
-		{"a key with a slip", "shop.yaml --config gabion.yaml --vary retry.atempts", timid, exitUsage, "did you mean retry.attempts?"},
-		{"a key that is no number", "shop.yaml --config gabion.yaml --vary safe", timid, exitUsage, "is a fact about the dependency"},
-		{"a dependency that is not there", "shop.yaml --config gabion.yaml --dependency bd", timid, exitUsage, "did you mean db?"},
-		{"half of an --as", "shop.yaml --config gabion.yaml --as db", timid, exitUsage, "write NAME=DEPENDENCY"},
-		{"one name twice", "shop.yaml --config gabion.yaml --as db=db --as db=x", timid, exitUsage, "db is there twice"},
-		{"time that runs backwards", "shop.yaml --config gabion.yaml --time -1s", timid, exitUsage, "not negative"},
+		{"no scenario", "--config gabion.yaml", timid, cli.ExitUsage, "no scenario is named"},
+		{"no file", "shop.yaml", timid, cli.ExitUsage, "write --config gabion.yaml"},
+		{"a flag that does not exist", "shop.yaml --goals x", timid, cli.ExitUsage, "-goals"},
+		{"a scenario with a slip", "eror-storm --config gabion.yaml", timid, cli.ExitUsage, "did you mean error-storm?"},
+		{"a scenario that is no file", "nowhere.yaml --config gabion.yaml", timid, cli.ExitFailure, "nowhere.yaml"},
+		{"a file that does not exist", "shop.yaml --config nowhere.yaml", timid, cli.ExitFailure, "nowhere.yaml"},
+		{"a file with mistakes", "shop.yaml --config gabion.yaml", "version: 1\ndependencies:\n  db: {retry: {atempts: 3}}\n", cli.ExitFindings, "gabion.yaml:3:"},
+		{"a goal with a slip", "shop.yaml --config gabion.yaml --goal godput_first", timid, cli.ExitUsage, "^ did you mean goodput?"},
+		{"a key with a slip", "shop.yaml --config gabion.yaml --vary retry.atempts", timid, cli.ExitUsage, "did you mean retry.attempts?"},
+		{"a key that is no number", "shop.yaml --config gabion.yaml --vary safe", timid, cli.ExitUsage, "is a fact about the dependency"},
+		{"a dependency that is not there", "shop.yaml --config gabion.yaml --dependency bd", timid, cli.ExitUsage, "did you mean db?"},
+		{"half of an --as", "shop.yaml --config gabion.yaml --as db", timid, cli.ExitUsage, "write NAME=DEPENDENCY"},
+		{"one name twice", "shop.yaml --config gabion.yaml --as db=db --as db=x", timid, cli.ExitUsage, "db is there twice"},
+		{"time that runs backwards", "shop.yaml --config gabion.yaml --time -1s", timid, cli.ExitUsage, "not negative"},
 	} {
 		folder(t, c.file)
 		code, stdout, stderr := tune(t.Context(), c.line)
@@ -189,7 +189,7 @@ func TestWrongCommandLinesAndFiles(t *testing.T) {
 			t.Errorf("%s: code %d\n%s%s", c.fact, code, stdout, stderr)
 		}
 	}
-	if code, stdout, _ := tune(t.Context(), "-h"); code != exitOK || stdout != usage {
+	if code, stdout, _ := tune(t.Context(), "-h"); code != cli.ExitOK || stdout != usage {
 		t.Errorf("code %d: %s", code, stdout)
 	}
 }
