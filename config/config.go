@@ -31,6 +31,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gabion-go/gabion/internal/facts"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -51,12 +52,7 @@ type File struct {
 	// together, defaults not written out.
 	Policies map[string]policy.Policy
 
-	// Facts are what the file says of the world around dependencies, by their names: of
-	// those of which it says anything.
-	Facts map[string]Facts
-
-	// Program is what the file says of the program that uses it.
-	Program Program
+	said facts.Said // for gabion lint: no call goes by it
 
 	origins map[string]origins
 	program map[string]yamlstrict.Place
@@ -151,7 +147,7 @@ func Parse(name string, data []byte, opts ...Option) (*File, error) {
 }
 
 func readDocument(name string, doc *yamlstrict.Document) (*File, yamlstrict.Findings) {
-	r := reader{doc: doc, file: &File{Name: name, Policies: map[string]policy.Policy{}, Facts: map[string]Facts{}, origins: map[string]origins{}}}
+	r := reader{doc: doc, file: &File{Name: name, Policies: map[string]policy.Policy{}, said: facts.Said{Facts: map[string]facts.Facts{}}, origins: map[string]origins{}}}
 	r.read()
 	return r.file, r.found.Sort()
 }
@@ -177,7 +173,7 @@ type document struct {
 // dependency is the shape of one entry under dependencies.
 type dependency struct {
 	Preset string
-	Facts  Facts
+	Facts  facts.Facts
 	policy.Policy
 }
 
@@ -253,10 +249,10 @@ func (r *reader) readDefaults(node yamlstrict.Node) {
 
 func (r *reader) readFacts(node yamlstrict.Node) {
 	if node.Set() {
-		places, found := node.Decode(&r.file.Program)
+		places, found := node.Decode(&r.file.said.Program)
 		r.file.program, r.file.facts = places, node.Key
 		r.adopt("facts", found)
-		r.judgeFacts("the file", "", r.file.Program, places)
+		r.judgeFacts("the file", "", r.file.said.Program, places)
 		r.judgeServing()
 	}
 }

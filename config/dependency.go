@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gabion-go/gabion/internal/facts"
 	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
@@ -38,8 +39,8 @@ func (r *reader) dependency(name string, node yamlstrict.Node) {
 	}
 	r.file.Policies[name] = full.Policy
 	r.judgeFacts(name, "facts.", full.Facts, places)
-	if full.Facts != (Facts{}) {
-		r.file.Facts[name] = full.Facts
+	if full.Facts != (facts.Facts{}) {
+		r.file.said.Facts[name] = full.Facts
 	}
 	r.file.origins[name] = origins{
 		key: node.Key, file: r.file.Name, defaults: r.defaults.places,

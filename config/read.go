@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gabion-go/gabion/internal/facts"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -27,7 +28,7 @@ func Read(name string, data []byte, opts ...Option) (*File, Findings) {
 	whole := doc
 	if len(found) > 0 {
 		if doc = beforeTheMistake(name, data, found[0].Line, o); doc == nil {
-			return &File{Name: name, Policies: map[string]policy.Policy{}, Facts: map[string]Facts{}, doc: whole, broken: true}, findings(found)
+			return &File{Name: name, Policies: map[string]policy.Policy{}, said: facts.Said{Facts: map[string]facts.Facts{}}, doc: whole, broken: true}, findings(found)
 		}
 	}
 	f, more := readDocument(name, doc)
@@ -227,7 +228,7 @@ func holds(found Findings, f Finding) bool {
 
 // sameBut reports that a change did what it says, and nothing else.
 func sameBut(before, after *File, c Change) error {
-	if !reflect.DeepEqual(before.Program, after.Program) && c.Dependency != "" {
+	if !reflect.DeepEqual(before.said.Program, after.said.Program) && c.Dependency != "" {
 		return yamlstrict.ErrNoEdit
 	}
 	if path := strings.TrimPrefix(c.Path, "facts."); c.Dependency == "" && after.program[path].Text != strings.Trim(c.Value, "\"'") {

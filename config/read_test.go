@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/facts"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -35,11 +36,11 @@ func TestFactsAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (Program{Service: "shop", Processes: 40}); !reflect.DeepEqual(f.Program, want) {
-		t.Errorf("program: %+v", f.Program)
+	if want := (facts.Program{Service: "shop", Processes: 40}); !reflect.DeepEqual(facts.Of(f).Program, want) {
+		t.Errorf("program: %+v", facts.Of(f).Program)
 	}
-	if want := (Facts{Rate: 50, P99: 800 * time.Millisecond}); f.Facts["payments"] != want || len(f.Facts) != 1 {
-		t.Errorf("facts: %+v", f.Facts)
+	if want := (facts.Facts{Rate: 50, P99: 800 * time.Millisecond}); facts.Of(f).Facts["payments"] != want || len(facts.Of(f).Facts) != 1 {
+		t.Errorf("facts: %+v", facts.Of(f).Facts)
 	}
 	for text, want := range map[string]string{
 		"facts: {processes: -3}":                           "processes",

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/facts"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -25,7 +26,7 @@ var update = flag.Bool("update", false, "write the generated files instead of co
 // The schema is made from the structs and their doc comments, so that editors
 // show what pkg.go.dev shows.
 func TestSchemaIsGenerated(t *testing.T) {
-	g := generator{comments(t, "../policy", "../backoff", ".")}
+	g := generator{comments(t, "../policy", "../backoff", "../internal/facts", ".")}
 	for name, text := range undocumented {
 		g.comments[name] = cmp.Or(g.comments[name], text)
 	}
@@ -69,7 +70,7 @@ func (g generator) file() object {
 		"description": "Preset is the policy to start from.",
 		"anyOf":       []any{object{"enum": policy.PresetNames()}, object{"type": "string", "pattern": variables}},
 	}}
-	properties["facts"] = g.facts(reflect.ValueOf(Facts{}))
+	properties["facts"] = g.facts(reflect.ValueOf(facts.Facts{}))
 	for key := range defs {
 		refs[key] = object{"$ref": "#/$defs/" + key}
 		properties[key] = refs[key]
@@ -85,7 +86,7 @@ func (g generator) file() object {
 		"$defs":                defs,
 		"properties": object{
 			"version":  object{"description": "Version of the file's format.", "const": Version},
-			"facts":    g.facts(reflect.ValueOf(Program{})),
+			"facts":    g.facts(reflect.ValueOf(facts.Program{})),
 			"defaults": shared,
 			"dependencies": object{
 				"description":          "The dependencies by name.",
@@ -198,8 +199,8 @@ func (g generator) leaf(t reflect.Type) object {
 	switch {
 	case words[t] != nil:
 		return or(object{"enum": words[t]})
-	case factWords[t] != nil:
-		return or(object{"enum": factWords[t]})
+	case facts.Words[t] != nil:
+		return or(object{"enum": facts.Words[t]})
 	case t == reflect.TypeFor[[]string]():
 		return object{"type": "array", "items": object{"type": "string"}}
 	case t == reflect.TypeFor[time.Duration]():

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gabion-go/gabion/internal/facts"
 )
 
 const serves = `version: 1
@@ -30,16 +32,16 @@ func TestFactsOfRoutesAndStoresAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Program{Service: "vault", StopsRetries: true,
-		Routes: map[string]Route{
-			"POST /v1.2/charges": {Guarantee: GuaranteeHold, Store: "records", Retention: 48 * time.Hour, Scope: "tenant", Fail: FailOpen,
-				Tags: []string{"payment", "eu"}, Clients: ClientFacts{Attempts: 4, Horizon: 24 * time.Hour, ServerErrors: true}},
-			"POST /refunds": {Key: KeyUseNone},
+	want := facts.Program{Service: "vault", StopsRetries: true,
+		Routes: map[string]facts.Route{
+			"POST /v1.2/charges": {Guarantee: facts.GuaranteeHold, Store: "records", Retention: 48 * time.Hour, Scope: "tenant", Fail: facts.FailOpen,
+				Tags: []string{"payment", "eu"}, Clients: facts.ClientFacts{Attempts: 4, Horizon: 24 * time.Hour, ServerErrors: true}},
+			"POST /refunds": {Key: facts.KeyUseNone},
 		},
-		Stores: map[string]Store{"records": {Kind: StoreRedis, MaxmemoryPolicy: "allkeys-lru", Appendfsync: "no", Ring: true}},
+		Stores: map[string]facts.Store{"records": {Kind: facts.StoreRedis, MaxmemoryPolicy: "allkeys-lru", Appendfsync: "no", Ring: true}},
 	}
-	if !reflect.DeepEqual(f.Program, want) {
-		t.Errorf("%+v", f.Program)
+	if !reflect.DeepEqual(facts.Of(f).Program, want) {
+		t.Errorf("%+v", facts.Of(f).Program)
 	}
 	for path, line := range map[string]int{
 		"facts.routes.POST /v1.2/charges.retention":       9,

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/internal/facts"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -48,7 +49,7 @@ func readOptions() yamlstrict.Options {
 		reflect.TypeFor[policy.Ratio]():     {Parse: parseText(reflect.TypeFor[policy.Ratio](), "")},
 		reflect.TypeFor[policy.PerSecond](): {Parse: parseText(reflect.TypeFor[policy.PerSecond](), "")},
 	}
-	for t, list := range factWords {
+	for t, list := range facts.Words {
 		scalars[t] = yamlstrict.Scalar{Words: list, Parse: parseText(t, "")}
 	}
 	for t, list := range words {
@@ -108,7 +109,7 @@ var withoutOff = sync.OnceValue(func() map[string]string {
 			instead[path] = "leave it out of the list"
 		}
 	})
-	for _, path := range slices.Concat(keysOfFacts("facts.", Facts{}), keysOfFacts("", Program{})) {
+	for _, path := range slices.Concat(keysOfFacts("facts.", facts.Facts{}), keysOfFacts("", facts.Program{})) {
 		instead[path] = noFact
 	}
 	found, _ := p.Validate().(policy.Mistakes)

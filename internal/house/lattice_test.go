@@ -52,9 +52,9 @@ var plan = map[string]room{
 	"internal/machine": {floor: first},
 
 	"classify":      {floor: second},
-	"config":        {floor: second, also: []string{"internal/suggest", "internal/yamlstrict"}}, // policies are written in YAML
-	"internal/lint": {floor: second, also: []string{"config", "internal/suggest"}},              // findings point at lines of a file; ignores name ids
-	"docs/lint":     {floor: words},                                                             // the linter's pages
+	"config":        {floor: second, also: []string{"internal/facts", "internal/suggest", "internal/yamlstrict"}}, // policies are written in YAML
+	"internal/lint": {floor: second, also: []string{"config", "internal/facts", "internal/suggest"}},              // findings point at lines of a file; ignores name ids
+	"docs/lint":     {floor: words},                                                                               // the linter's pages
 
 	"record":          {floor: second},
 	"idempotency":     {floor: second, also: []string{"internal/idemkey", "internal/seal"}}, // reads keys as the front door does; seals as other stores do
@@ -66,10 +66,10 @@ var plan = map[string]room{
 	"lab/internal/engine":     {floor: second},
 	"lab/internal/draw":       {floor: second},
 	"lab/internal/stat":       {floor: second},
-	"lab/internal/sim":        {floor: second, also: []string{"lab/internal/engine", "lab/internal/draw", "classify", "idempotency", "messages/inbox"}},                                                                               // the world in which policies are tried; consumers' records are decided as in production
-	"lab/internal/scenario":   {floor: second, also: []string{"internal/suggest", "config", "internal/lint", "record", "internal/yamlstrict", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/recorded"}}, // a world in a file, and what it came to
-	"lab/internal/report":     {floor: second, also: []string{"lab/internal/scenario", "lab/internal/draw"}},                                                                                                                          // shows it; its logarithms are the same on every machine
-	"lab/internal/recorded":   {floor: second, also: []string{"internal/suggest", "internal/yamlstrict"}},                                                                                                                             // findings point at lines
+	"lab/internal/sim":        {floor: second, also: []string{"lab/internal/engine", "lab/internal/draw", "classify", "idempotency", "messages/inbox"}},                                                                                                 // the world in which policies are tried; consumers' records are decided as in production
+	"lab/internal/scenario":   {floor: second, also: []string{"internal/suggest", "internal/facts", "config", "internal/lint", "record", "internal/yamlstrict", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/recorded"}}, // a world in a file, and what it came to
+	"lab/internal/report":     {floor: second, also: []string{"lab/internal/scenario", "lab/internal/draw"}},                                                                                                                                            // shows it; its logarithms are the same on every machine
+	"lab/internal/recorded":   {floor: second, also: []string{"internal/suggest", "internal/yamlstrict"}},                                                                                                                                               // findings point at lines
 	"lab/internal/junit":      {floor: second},
 	"lab/internal/limits":     {floor: second, also: []string{"lab/internal/sim", "lab/internal/draw"}},                                                                                       // learned limits against each other
 	"lab/internal/review":     {floor: second, also: []string{"lab/internal/scenario", "lab/internal/report", "lab/internal/stat", "lab/internal/junit"}},                                     // shows it to who reviews a change
@@ -124,6 +124,7 @@ var plan = map[string]room{
 	"internal/testproxy":   {floor: basement},
 	"internal/testrace":    {floor: basement},
 	"internal/testservers": {floor: basement},
+	"internal/facts":       {floor: basement, also: []string{"internal/yamlstrict", "policy"}},     // what a file says for the linter, read by config
 	"internal/testsplit":   {floor: basement, also: []string{"idempotency", "internal/testproxy"}}, // the network between a handler and its database breaks
 	"internal/suggest":     {floor: basement},
 	"internal/finding":     {floor: basement},

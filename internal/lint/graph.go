@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/facts"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -18,7 +19,7 @@ type Graph struct {
 // Service is a program of which something is known.
 type Service struct {
 	Name    string
-	Program config.Program
+	Program facts.Program
 	Place   Place // of facts about it
 
 	// Unread reports whether a fact could not be read. It may be nil.
@@ -30,7 +31,7 @@ type Edge struct {
 	From, To   string        // names of services; To may be one that no file describes
 	Dependency string        // what From's file calls To
 	Policy     policy.Policy // resolved: what the program does
-	Facts      config.Facts
+	Facts      facts.Facts
 	Deadline   bool   // the caller's deadline travels to To
 	Deaf       bool   // From does not see marks that stop retries
 	Travel     string // what to write so that it does, such as trust: internal
@@ -54,7 +55,7 @@ func (r *run) graphOf(files []*config.File) (g Graph) {
 				return f.Finding(dependency, path, reason, proposal)
 			}
 		}
-		g.Services = append(g.Services, Service{name, f.Program, of(""), func(path string) bool { return f.Unread("", path) }})
+		g.Services = append(g.Services, Service{name, facts.Of(f).Program, of(""), func(path string) bool { return f.Unread("", path) }})
 		for _, dep := range f.Names() {
 			s := newSubject(r, f, dep)
 			to := s.facts.Service
@@ -75,13 +76,13 @@ func (r *run) graphOf(files []*config.File) (g Graph) {
 func namesOf(files []*config.File) []string {
 	names, taken := make([]string, len(files)), map[string]int{}
 	for i, f := range files {
-		if names[i] = f.Program.Service; names[i] == "" {
+		if names[i] = facts.Of(f).Program.Service; names[i] == "" {
 			names[i] = strings.TrimSuffix(filepath.Base(f.Name), filepath.Ext(f.Name))
 		}
 		taken[names[i]]++
 	}
 	for i, f := range files {
-		if f.Program.Service == "" && taken[names[i]] > 1 {
+		if facts.Of(f).Program.Service == "" && taken[names[i]] > 1 {
 			names[i] = f.Name
 		}
 	}
@@ -163,11 +164,11 @@ func (x *look) service(name string) *Service {
 }
 
 // program returns the facts of a service; those of one that is not described are empty.
-func (x *look) program(name string) config.Program {
+func (x *look) program(name string) facts.Program {
 	if s := x.service(name); s != nil {
 		return s.Program
 	}
-	return config.Program{}
+	return facts.Program{}
 }
 
 // reads reports whether keys of an edge could be read. If not, the rule is unknown there.

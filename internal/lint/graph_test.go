@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/facts"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -199,7 +200,7 @@ func TestWhatAGraphCanNotReadIsUnknown(t *testing.T) {
 func drawn(rnd *rand.Rand, nodes, edges int, circles bool) (g Graph) {
 	none := func(path, reason, proposal string) config.Finding { return config.Finding{Reason: reason} }
 	for i := range nodes {
-		g.Services = append(g.Services, Service{Name: fmt.Sprint(i), Place: none, Program: config.Program{
+		g.Services = append(g.Services, Service{Name: fmt.Sprint(i), Place: none, Program: facts.Program{
 			StopsRetries: rnd.IntN(2) == 0, DropsKeys: rnd.IntN(3) == 0, Fresh: rnd.IntN(3) == 0,
 		}})
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/facts"
 )
 
 // idempotencyRules are about what files say of the routes and stores of programs.
@@ -55,7 +55,7 @@ type routeFact struct {
 	*look
 	service *Service
 	name    string
-	config.Route
+	facts.Route
 }
 
 // routes makes a rule for routes one of a graph.
@@ -99,7 +99,7 @@ func (r routeFact) find(key, reason, proposal string) {
 // takesKeys reports whether the file says that requests have keys.
 func (r routeFact) takesKeys() bool {
 	said := r.Guarantee != "" || r.Store != "" || r.Retention > 0 || r.Lease > 0 || r.NoHeartbeat || r.MaxExecution > 0 || r.Scope != "" || r.Fail != ""
-	return r.Key == config.KeyUseRequired || r.Key == config.KeyUseOptional || r.Key == "" && said
+	return r.Key == facts.KeyUseRequired || r.Key == facts.KeyUseOptional || r.Key == "" && said
 }
 
 // writes reports whether requests of the route change something, by its name.
@@ -154,7 +154,7 @@ func (r routeFact) lease() {
 	if !r.takesKeys() || !r.said("p999", r.P999 > 0) {
 		return
 	}
-	if lease := cmp.Or(r.Lease, defaultLease); r.NoHeartbeat && r.Guarantee != config.GuaranteeTx && lease < r.P999 && r.said("lease", true) {
+	if lease := cmp.Or(r.Lease, defaultLease); r.NoHeartbeat && r.Guarantee != facts.GuaranteeTx && lease < r.P999 && r.said("lease", true) {
 		r.find("lease", fmt.Sprintf("lease %s < %s, which one run in a thousand takes, and nothing extends it: another run may begin while the first one lives, or its outcome counts as unknown",
 			orDefault(r.Lease, defaultLease), d(r.P999)), "extend the lease while the work runs, as package idempotency does, or write "+d(2*r.P999))
 	}
@@ -166,10 +166,10 @@ func (r routeFact) lease() {
 
 // key is rule G052.
 func (r routeFact) key() {
-	if !r.writes() || r.Key == config.KeyUseRequired || r.Key == "" && r.takesKeys() || !r.said("key", true) {
+	if !r.writes() || r.Key == facts.KeyUseRequired || r.Key == "" && r.takesKeys() || !r.said("key", true) {
 		return
 	}
-	how := map[config.KeyUse]string{"": "the file says nothing of a key", config.KeyUseNone: "it takes no key", config.KeyUseOptional: "a key is optional"}[r.Key]
+	how := map[facts.KeyUse]string{"": "the file says nothing of a key", facts.KeyUseNone: "it takes no key", facts.KeyUseOptional: "a key is optional"}[r.Key]
 	if n := r.Clients.Attempts; n > 1 {
 		r.find("key", fmt.Sprintf("clients make up to %d attempts, and %s: a request whose answer was lost is done %d times", n, how, n),
 			"require a key (package idempotency), or switch the clients' retries off")
@@ -178,7 +178,7 @@ func (r routeFact) key() {
 	edges := r.into[r.index[r.service.Name]]
 	for _, i := range edges {
 		e := &r.Edges[i]
-		if r.Key != config.KeyUseOptional && !e.Policy.Safe && e.Policy.Key != 0 && e.Policy.Retry.Attempts > 1 && r.reads(e, "key", "retry.attempts", "safe") {
+		if r.Key != facts.KeyUseOptional && !e.Policy.Safe && e.Policy.Key != 0 && e.Policy.Retry.Attempts > 1 && r.reads(e, "key", "retry.attempts", "safe") {
 			r.find("key", fmt.Sprintf("%s repeats requests, since they have a key (key: %s), and %s: a request whose answer was lost is done up to %d times",
 				e.From, e.Policy.Key, how, e.Policy.Retry.Attempts), "require the key (package idempotency)")
 			return
@@ -218,7 +218,7 @@ func (r routeFact) streaming() {
 
 // compression is rule G060.
 func (r routeFact) compression() {
-	if r.takesKeys() && r.Compression == config.SideInside {
+	if r.takesKeys() && r.Compression == facts.SideInside {
 		r.find("compression", "answers are compressed inside of what keeps them: a replay is compressed as the first client wished, whatever this one understands, and large answers of little text still fill the store",
 			"compress outside: wrap the idempotency.Handler")
 	}
@@ -226,7 +226,7 @@ func (r routeFact) compression() {
 
 // serverErrors is rule G061.
 func (r routeFact) serverErrors() {
-	hold := r.Guarantee == config.GuaranteeHold || r.Guarantee == ""
+	hold := r.Guarantee == facts.GuaranteeHold || r.Guarantee == ""
 	if r.takesKeys() && hold && r.Clients.ServerErrors && r.said("guarantee", true) {
 		r.find("clients.server_errors", "clients repeat a request after a 5xx, and under hold a 5xx is kept: each retry gets the same answer again",
 			"let clients stop at Idempotent-Replayed: true, call idempotency.NoEffect for failures before any effect, or use tx")
@@ -235,7 +235,7 @@ func (r routeFact) serverErrors() {
 
 // failOpen is rule G062.
 func (r routeFact) failOpen() {
-	if r.Fail != config.FailOpen {
+	if r.Fail != facts.FailOpen {
 		return
 	}
 	for _, tag := range r.Tags {

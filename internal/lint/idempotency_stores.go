@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/facts"
 )
 
 // storeFact is what a file says of a store, under one rule.
@@ -13,7 +13,7 @@ type storeFact struct {
 	*look
 	service *Service
 	name    string
-	config.Store
+	facts.Store
 }
 
 // stores makes a rule for stores one of a graph.
@@ -39,11 +39,11 @@ func (s storeFact) find(key, reason, proposal string) {
 }
 
 func (s storeFact) redis() bool {
-	return s.Kind == config.StoreRedis || s.Kind == "" && (s.MaxmemoryPolicy != "" || s.Appendfsync != "" || s.Appendonly != "" || s.Ring)
+	return s.Kind == facts.StoreRedis || s.Kind == "" && (s.MaxmemoryPolicy != "" || s.Appendfsync != "" || s.Appendonly != "" || s.Ring)
 }
 
 func (s storeFact) nats() bool {
-	return s.Kind == config.StoreNATS || s.Kind == "" && (s.SyncInterval != "" || s.Store.Replicas > 0)
+	return s.Kind == facts.StoreNATS || s.Kind == "" && (s.SyncInterval != "" || s.Store.Replicas > 0)
 }
 
 // evicts is rule G055.
@@ -89,7 +89,7 @@ func (s storeFact) syncsNATS() {
 
 // oneProcess is rule G063.
 func (s storeFact) oneProcess() {
-	if s.Kind != config.StoreMemory && s.Kind != config.StoreBolt {
+	if s.Kind != facts.StoreMemory && s.Kind != facts.StoreBolt {
 		return
 	}
 	if n := s.service.Program.Processes; s.look.said(s.service, "facts.processes", n > 0) && n > 1 {

@@ -12,7 +12,7 @@
 //	}
 //
 // Some rules need to know what no policy says: how many calls come, how many processes run,
-// how large the pool is. A file can say so under facts ([config.Facts]). A rule that lacks
+// how large the pool is. A file can say so under facts ([facts.Facts]). A rule that lacks
 // a fact, or a value that could not be read, is never silent: it is in the report's
 // [Report.Unknown].
 //
@@ -26,6 +26,7 @@ import (
 	"strings"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/facts"
 )
 
 // Severity is how bad a finding is.
@@ -135,7 +136,7 @@ type Options struct {
 
 	// Measured are facts that were measured, by dependency. They count where the file does
 	// not say them.
-	Measured map[string]config.Facts
+	Measured map[string]facts.Facts
 
 	// More are findings of others, such as of what was measured. Comments ignore them as they
 	// do those of the rules, and Rules chooses among them.
@@ -204,7 +205,7 @@ func chosen(o Options) []Rule {
 type run struct {
 	rules    []Rule
 	rule     Rule // that is looked at across files
-	measured map[string]config.Facts
+	measured map[string]facts.Facts
 	report   Report
 }
 

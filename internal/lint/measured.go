@@ -3,11 +3,11 @@ package lint
 import (
 	"reflect"
 
-	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/facts"
 )
 
 // add returns what a file says of a dependency, and where it says nothing what was measured.
-func add(said, measured config.Facts) config.Facts {
+func add(said, measured facts.Facts) facts.Facts {
 	fill(reflect.ValueOf(&said).Elem(), reflect.ValueOf(measured))
 	return said
 }

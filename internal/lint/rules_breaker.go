@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/facts"
 	"github.com/gabion-go/gabion/internal/formulas"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -299,7 +300,7 @@ func unobserved(r *run, files []*config.File) {
 			r.report.Unknown = append(r.report.Unknown, Unknown{rule, f.Name, "", "facts.metrics", unreadText})
 		case !f.Written("", "facts.metrics"):
 			r.report.Unknown = append(r.report.Unknown, Unknown{rule, f.Name, "", "facts.metrics", unsaidText})
-		case !f.Program.Metrics:
+		case !facts.Of(f).Program.Metrics:
 			g := Finding{Rule: rule, Severity: rule.Severity, Path: "facts.metrics"}
 			g.Finding = f.Finding("", "facts.metrics", fmt.Sprintf("facts.metrics: false: when one of %s opens, calls are refused and no metric shows why", plural(n, "breaker")),
 				"collect the metrics, and alert on every opening (docs/alerts.md)")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/facts"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -17,12 +18,12 @@ type subject struct {
 	name string
 
 	p       policy.Policy // resolved: what the program does
-	facts   config.Facts
-	program config.Program
+	facts   facts.Facts
+	program facts.Program
 }
 
 func newSubject(r *run, f *config.File, name string) *subject {
-	s := &subject{run: r, file: f, name: name, p: f.Policies[name].Resolved(), facts: add(f.Facts[name], r.measured[name]), program: f.Program}
+	s := &subject{run: r, file: f, name: name, p: f.Policies[name].Resolved(), facts: add(facts.Of(f).Facts[name], r.measured[name]), program: facts.Of(f).Program}
 	if s.facts.Processes == 0 {
 		s.facts.Processes = s.program.Processes
 	}
@@ -68,20 +69,20 @@ func (s *subject) said(path string) bool {
 }
 
 // numbers are the facts that are numbers.
-var numbers = map[string]func(*config.Facts) float64{
-	"facts.rate":          func(f *config.Facts) float64 { return float64(f.Rate) },
-	"facts.processes":     func(f *config.Facts) float64 { return float64(f.Processes) },
-	"facts.capacity":      func(f *config.Facts) float64 { return float64(f.Capacity) },
-	"facts.p50":           func(f *config.Facts) float64 { return float64(f.P50) },
-	"facts.p99":           func(f *config.Facts) float64 { return float64(f.P99) },
-	"facts.p999":          func(f *config.Facts) float64 { return float64(f.P999) },
-	"facts.blip":          func(f *config.Facts) float64 { return float64(f.Blip) },
-	"facts.pool":          func(f *config.Facts) float64 { return float64(f.Pool) },
-	"facts.idle_per_host": func(f *config.Facts) float64 { return float64(f.IdlePerHost) },
-	"facts.inner":         func(f *config.Facts) float64 { return float64(f.Inner) },
-	"facts.mesh.attempts": func(f *config.Facts) float64 { return float64(f.Mesh.Attempts) },
-	"facts.mesh.timeout":  func(f *config.Facts) float64 { return float64(f.Mesh.Timeout) },
-	"facts.key_retention": func(f *config.Facts) float64 { return float64(f.KeyRetention) },
+var numbers = map[string]func(*facts.Facts) float64{
+	"facts.rate":          func(f *facts.Facts) float64 { return float64(f.Rate) },
+	"facts.processes":     func(f *facts.Facts) float64 { return float64(f.Processes) },
+	"facts.capacity":      func(f *facts.Facts) float64 { return float64(f.Capacity) },
+	"facts.p50":           func(f *facts.Facts) float64 { return float64(f.P50) },
+	"facts.p99":           func(f *facts.Facts) float64 { return float64(f.P99) },
+	"facts.p999":          func(f *facts.Facts) float64 { return float64(f.P999) },
+	"facts.blip":          func(f *facts.Facts) float64 { return float64(f.Blip) },
+	"facts.pool":          func(f *facts.Facts) float64 { return float64(f.Pool) },
+	"facts.idle_per_host": func(f *facts.Facts) float64 { return float64(f.IdlePerHost) },
+	"facts.inner":         func(f *facts.Facts) float64 { return float64(f.Inner) },
+	"facts.mesh.attempts": func(f *facts.Facts) float64 { return float64(f.Mesh.Attempts) },
+	"facts.mesh.timeout":  func(f *facts.Facts) float64 { return float64(f.Mesh.Timeout) },
+	"facts.key_retention": func(f *facts.Facts) float64 { return float64(f.KeyRetention) },
 }
 
 // has is knows for a fact that a rule can do without.

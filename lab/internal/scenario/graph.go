@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/facts"
 	"github.com/gabion-go/gabion/internal/lint"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
@@ -39,7 +40,7 @@ func (r *reader) graph(policies *config.File) (g lint.Graph) {
 	rates := r.rates()
 	for i := range r.file.fleets {
 		f := &r.file.fleets[i]
-		program := config.Program{Deadline: time.Duration(f.Deadline)}
+		program := facts.Program{Deadline: time.Duration(f.Deadline)}
 		if f.queued {
 			program.Deadline = 0 // no caller waits for the work of a message
 		}
@@ -54,7 +55,7 @@ func (r *reader) graph(policies *config.File) (g lint.Graph) {
 		if len(s.calls) == 0 {
 			continue
 		}
-		g.Services = append(g.Services, lint.Service{Name: s.name, Place: r.placed(s.at, nil, ""), Program: config.Program{StopsRetries: s.StopsRetries}})
+		g.Services = append(g.Services, lint.Service{Name: s.name, Place: r.placed(s.at, nil, ""), Program: facts.Program{StopsRetries: s.StopsRetries}})
 		replicas := max(int(s.Replicas), 1)
 		for _, e := range s.calls {
 			g.Edges = append(g.Edges, r.edge(policies, s.name, e, rates[i]/float64(replicas), replicas, time.Duration(s.Deadline))...)
@@ -87,7 +88,7 @@ func (r *reader) edge(policies *config.File, from string, e namedEdge, rate floa
 	}
 	return []lint.Edge{{
 		From: from, To: r.file.services[e.to].name, Dependency: e.Policy, Policy: p,
-		Facts:    config.Facts{Rate: policy.PerSecond(rate * share), Processes: processes, Capacity: r.file.services[e.to].capacity()},
+		Facts:    facts.Facts{Rate: policy.PerSecond(rate * share), Processes: processes, Capacity: r.file.services[e.to].capacity()},
 		Deadline: e.Propagate, Travel: "propagate: true", Deaf: e.IgnoresHints,
 		Place:  r.placed(e.at, policies, e.Policy),
 		Unread: func(path string) bool { return policies.Unread(e.Policy, path) },

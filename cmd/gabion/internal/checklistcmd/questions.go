@@ -2,6 +2,7 @@ package checklistcmd
 
 import (
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/facts"
 )
 
 // question is one thing that has to be so before a change ships.
@@ -28,7 +29,7 @@ func retries(f *config.File, name string) bool {
 
 func breaks(f *config.File, name string) bool { return !f.Policies[name].Resolved().Breaker.Off }
 
-func serves(f *config.File, _ string) bool { return len(f.Program.Routes) > 0 }
+func serves(f *config.File, _ string) bool { return len(facts.Of(f).Program.Routes) > 0 }
 
 // questions are all of them, in the order in which they are asked.
 var questions = []question{
@@ -88,7 +89,7 @@ var questions = []question{
 	{
 		id: "C14", text: "Is a message invisible to others for as long as all attempts may take?", keys: []string{"retry", "timeout"},
 		check: "the queue's visibility timeout against the call's timeout, or a heartbeat",
-		asked: func(f *config.File, name string) bool { return f.Facts[name].Queue },
+		asked: func(f *config.File, name string) bool { return facts.Of(f).Facts[name].Queue },
 	},
 	{
 		id: "C15", text: "Was this policy under load, with the dependency slow, failing and away?",

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/facts"
 	"github.com/gabion-go/gabion/internal/formulas"
 	"github.com/gabion-go/gabion/internal/lint"
 	"github.com/gabion-go/gabion/policy"
@@ -49,7 +50,7 @@ func judged(v *vitals, file *config.File) []lint.Finding {
 	j.budget()
 	j.breakers()
 	j.bulkheads()
-	if kept := file.Facts[v.name].KeyRetention; kept > 0 && v.longest > kept {
+	if kept := facts.Of(file).Facts[v.name].KeyRetention; kept > 0 && v.longest > kept {
 		j.say(ruleRetention, lint.Error, "", "keep keys for at least "+text(niceTime(2*v.longest)), nil,
 			"a call with several attempts took %s, and keys are kept for %s: a repeat after that is done twice", text(v.longest), text(kept))
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fetch"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/recorded"
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/facts"
 	"github.com/gabion-go/gabion/internal/formulas"
 	"github.com/gabion-go/gabion/internal/lint"
 	"github.com/gabion-go/gabion/record"
@@ -150,8 +151,8 @@ func (s *Source) Missing(files []*config.File) []string {
 }
 
 // Facts are what the linter's rules can calculate with.
-func (s *Source) Facts() map[string]config.Facts {
-	facts := map[string]config.Facts{}
+func (s *Source) Facts() map[string]facts.Facts {
+	facts := map[string]facts.Facts{}
 	for name, v := range s.all {
 		facts[name] = v.facts()
 	}
@@ -188,7 +189,7 @@ func (s *Source) Settle(f *lint.Finding, all []lint.Finding, file *config.File, 
 	if v == nil || !s.Knows(*f) {
 		return true
 	}
-	said := file.Facts[v.name]
+	said := facts.Of(file).Facts[v.name]
 	switch {
 	case s.Said(*f):
 	case f.Rule.ID == ruleFar && said.P999 == 0, f.Rule.ID == ruleTimeout && said.P99 == 0:

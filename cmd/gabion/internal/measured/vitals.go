@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/facts"
 	"github.com/gabion-go/gabion/internal/formulas"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -59,7 +60,7 @@ func (v *vitals) sample() formulas.Sample {
 
 // facts are what the linter can calculate with. A percentile needs samples: p99 a hundred,
 // p99.9 a thousand.
-func (v *vitals) facts() (f config.Facts) {
+func (v *vitals) facts() (f facts.Facts) {
 	f.Rate, f.P50 = policy.PerSecond(roundTo(v.rate(), 3)), round(v.took.Quantile(0.5))
 	if n := v.took.Count(); n >= 100 {
 		f.P99 = round(v.took.Quantile(0.99))
