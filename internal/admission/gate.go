@@ -160,7 +160,7 @@ func (g *Gate) Enter(now clock.Instant, tenant string) (Slot, bool) {
 // have waited for too long are refused then, and not before: so the slot goes to whose
 // turn it is, and none is free while anybody waits.
 func (g *Gate) Release(now clock.Instant, s Slot) {
-	_, _, queued := g.b.Occupancy()
+	queued := g.b.Queued()
 	g.b.Release(s)
 	if queued == 0 || g.rules.Interval <= 0 {
 		return

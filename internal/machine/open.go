@@ -84,7 +84,7 @@ func (c *Call) Outlive(now clock.Instant, t *Ticket) {
 	c.settleOpen(now, t, false) // it lived well for an attempt's time, which ends a row of failures
 	slot := t.held.slot
 	t.held.slot = bulkhead.Slot{}
-	c.state.releaseSlot(slot)
+	c.releaseSlot(slot)
 	if c.phase == over {
 		c.whenIdle(now)
 	}
@@ -116,7 +116,7 @@ func (c *Call) Strike(now clock.Instant, t Ticket, why policy.Reason, broke bool
 		c.learnLimit(now, now.Sub(t.Sent), learned.Worked)
 	}
 	c.sent.worked &^= bit
-	c.state.releaseSlot(t.held.slot)
+	c.releaseSlot(t.held.slot)
 	if c.phase == over {
 		c.whenIdle(now)
 	}
