@@ -51,11 +51,11 @@ type Stats = policy.BulkheadStats
 // Bulkhead limits concurrency. Make one with [New] and do not copy it. All methods are
 // safe for concurrent use, in any order.
 type Bulkhead struct {
-	_       [48]byte                // so that word has a cache line to itself, but for what is read with it
-	stripes atomic.Pointer[stripes] // nil until calls have met often
-	word    atomic.Uint64
+	_      [40]byte // so that word has a cache line to itself, but for what is read with it
+	spread spread
+	word   atomic.Uint64
 
-	mu          sync.Mutex          // guards all below but meetings, all tenants, and each Waiter in the queue
+	mu          sync.Mutex          // guards all below, all tenants, and each Waiter in the queue
 	seq         uint64              // waits so far: the order of arrival
 	everyone    tenant              // of slots and waits from times without fairness; its held is not counted
 	tenants     map[string]*tenant  // those who hold or wait, so at most slots + waiters
@@ -64,7 +64,6 @@ type Bulkhead struct {
 	next        [numClasses]ranking // for each class, who is served next
 	mostWaiting ranking             // who has most waiting
 	skipped     [numClasses]int32   // how often in a row a class let a higher one go first
-	meetings    atomic.Uint32       // how often two calls have met at the word
 	queueMax    int32               // the most waiters
 	tenantSlots int32               // the most slots of a tenant; 0 = no bound
 	tenantQueue int32               // the most waiters of a tenant; 0 = no bound
@@ -97,25 +96,35 @@ func New(limit, queue int, fair bool) *Bulkhead {
 }
 
 // TryAcquire takes a slot if one is free and no call waits for it. The tenant matters only to a
-// fair bulkhead.
-func (b *Bulkhead) TryAcquire(tenant string) (Slot, bool) {
-	w := word(b.word.Load())
-	if w.easy() {
-		if b.word.CompareAndSwap(uint64(w), uint64(w+oneUsed)) {
-			return Slot{&b.everyone}, true
+// fair bulkhead. Calls that run on different processors should pass different shards: then they write
+// to different cache lines once they have met often.
+func (b *Bulkhead) TryAcquire(tenant string, shard uint32) (Slot, bool) {
+	s := b.spread.stripes.Load()
+	if s == nil {
+		w := word(b.word.Load())
+		if w.easy() {
+			if b.word.CompareAndSwap(uint64(w), uint64(w+oneUsed)) {
+				return Slot{&b.everyone}, true
+			}
+			b.spread.met(&b.mu, &b.word)
 		}
-		b.met()
+	} else if s.take(shard) {
+		return Slot{&b.everyone}, true
 	}
 	return b.tryAgain(tenant)
 }
 
 // Release gives a slot back, and hands it to the next waiter. The zero Slot releases
-// nothing. Release panics when it notices that more slots come back than were taken.
-func (b *Bulkhead) Release(s Slot) {
-	if s.tenant != &b.everyone {
-		b.releaseFair(s.tenant)
-	} else if w := word(b.word.Add(^uint64(0))); !w.quiet() { // minus oneUsed
-		b.released(w)
+// nothing. The shard is as in [Bulkhead.TryAcquire], and need not be the same. Release panics when it
+// notices that more slots come back than were taken.
+func (b *Bulkhead) Release(slot Slot, shard uint32) {
+	switch s := b.spread.stripes.Load(); {
+	case slot.tenant != &b.everyone:
+		b.releaseFair(slot.tenant)
+	case s == nil || !s.keep(shard):
+		if w := word(b.word.Add(^uint64(0))); !w.quiet() { // minus oneUsed
+			b.released(w)
+		}
 	}
 }
 
@@ -125,7 +134,7 @@ func (b *Bulkhead) Release(s Slot) {
 // below the new limits.
 func (b *Bulkhead) Resize(limit, queue int) {
 	b.mu.Lock()
-	b.close()
+	b.spread.close(&b.word)
 	b.queueMax = int32(min(max(queue, 0), maxQueued))
 	for {
 		w := word(b.word.Load())
@@ -142,7 +151,7 @@ func (b *Bulkhead) Resize(limit, queue int) {
 // the order of arrival again.
 func (b *Bulkhead) SetFair(fair bool) {
 	b.mu.Lock()
-	b.close()
+	b.spread.close(&b.word)
 	switch was := b.fair(); {
 	case fair && !was:
 		b.word.Or(uint64(fairBit))
@@ -162,42 +171,39 @@ func (b *Bulkhead) Stats() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := word(b.word.Load())
-	return Stats{InUse: b.out(w), Queued: w.queued(), Limit: w.limit(), QueueLimit: int(b.queueMax)}
+	return Stats{InUse: b.spread.out(w), Queued: w.queued(), Limit: w.limit(), QueueLimit: int(b.queueMax)}
 }
 
 // Occupancy returns how many slots are in use, the most that may be, and how many calls
 // wait for one. It takes no lock.
 func (b *Bulkhead) Occupancy() (inUse, limit, queued int) {
 	w := word(b.word.Load())
-	return b.out(w), w.limit(), w.queued()
+	return b.spread.out(w), w.limit(), w.queued()
 }
 
 // Queued returns how many calls wait. It takes no lock.
 func (b *Bulkhead) Queued() int { return word(b.word.Load()).queued() }
 
-// out returns how many slots calls have, of those that the word says are in use.
-func (b *Bulkhead) out(w word) int { return max(w.used()-b.stripes.Load().spares(), 0) }
-
 // tryAgain is TryAcquire where another changed the word meanwhile, no slot is free, or
 // the bulkhead is fair.
 func (b *Bulkhead) tryAgain(tenant string) (Slot, bool) {
 	for {
-		epoch := b.epoch()
+		epoch := b.spread.epoch()
 		w := word(b.word.Load())
 		switch {
 		case w.fair():
 			return b.tryFair(tenant)
-		case !w.open() && b.refuses(epoch):
+		case !w.open() && b.spread.refuses(epoch):
 			return Slot{}, false
 		case !w.open():
 			b.mu.Lock()
-			b.close()
+			b.spread.close(&b.word)
 			b.mu.Unlock()
 			continue
 		case b.word.CompareAndSwap(uint64(w), uint64(w+oneUsed)):
 			return Slot{&b.everyone}, true
 		}
-		b.met()
+		b.spread.met(&b.mu, &b.word)
 	}
 }
 

@@ -48,7 +48,7 @@ func (s *scene) next() uint32 {
 // open opens the stripes for a slot each.
 func (s *scene) open() {
 	s.b.mu.Lock()
-	s.b.open(1)
+	s.b.spread.open(word(s.b.word.Load()), 1)
 	s.b.mu.Unlock()
 }
 
@@ -63,7 +63,7 @@ func (s *scene) try() {
 	a := &attempt{least: s.least, queued: len(s.waits)}
 	s.trying = append(s.trying, a)
 	s.may(1)
-	slot, ok := s.b.TryAcquireOn("", s.next())
+	slot, ok := s.b.TryAcquire("", s.next())
 	s.trying = slices.DeleteFunc(s.trying, func(x *attempt) bool { return x == a })
 	if !ok {
 		if s.may(-1); a.most < a.least && len(s.waits) == 0 {
@@ -95,7 +95,7 @@ func (s *scene) giveBack(i int) {
 	slot := s.slots[i]
 	s.slots = slices.Delete(s.slots, i, i+1)
 	s.out--
-	s.b.ReleaseOn(slot, s.next())
+	s.b.Release(slot, s.next())
 	s.may(-1)
 }
 
@@ -146,7 +146,7 @@ func (s *scene) settled() error {
 	}
 	for _, w := range s.waits {
 		if slot, ok := s.b.Leave(w); ok {
-			s.b.Release(slot)
+			s.b.Release(slot, 0)
 		}
 	}
 	if s.wrong != nil {
@@ -156,7 +156,7 @@ func (s *scene) settled() error {
 		return fmt.Errorf("in the end %+v", got)
 	}
 	for n := range limit + 1 {
-		if _, ok := s.b.TryAcquire(""); ok != (n < limit) {
+		if _, ok := s.b.TryAcquire("", 0); ok != (n < limit) {
 			return fmt.Errorf("in the end slot %d of %d is granted: %v", n+1, limit, ok)
 		}
 	}
@@ -214,7 +214,7 @@ func TestInterleaved(t *testing.T) {
 		{"stripes that are opened, a release, and one that tries", nil, []verbs{{open}, {release, try}}},
 		{"stripes that are opened, a release, and one that joins", nil, []verbs{{open}, {release}, {join}}},
 		{"stripes that are opened again, and two that try", verbs{open, release}, []verbs{{try, release}, {open, try}}},
-		{"stripes that are opened, a release on one and a try on another, and one that tries", verbs{release}, []verbs{{try}, {open, release, try}}},
+		{"stripes that are opened after a try, and one that tries", verbs{release, release}, []verbs{{try}, {try, open, release, try}}},
 		{"stripes that are opened, a release on another, and two that try", verbs{release}, []verbs{{open, try}, {try, release, try}}},
 		{"one that gives up waiting, stripes that are opened, and a release", verbs{join}, []verbs{{quit, open}, {release, try}}},
 		{"a spare slot, and a look at the numbers", verbs{open, release}, []verbs{{try, release}, {look}}},

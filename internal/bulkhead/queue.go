@@ -64,7 +64,7 @@ type Waiter struct {
 func (b *Bulkhead) Join(w Waker, p Priority, tenant string) (*Waiter, bool) {
 	var wake wakeList
 	b.mu.Lock()
-	b.close()
+	b.spread.close(&b.word)
 	me := b.join(w, p, tenant, &wake)
 	b.mu.Unlock()
 	wake.run()

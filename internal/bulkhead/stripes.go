@@ -1,6 +1,9 @@
 package bulkhead
 
-import "sync/atomic"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // This file keeps calls on different processors from writing to one word. When they have met
 // often enough, slots that are given back stay on stripes: cache lines that few calls share. For
@@ -19,6 +22,12 @@ const (
 	meetings   = 64 // so often calls meet at the word before stripes are opened
 	closedMark = -1 // on a closed stripe
 )
+
+// spread is a bulkhead's stripes.
+type spread struct {
+	stripes  atomic.Pointer[stripes] // nil until calls have met often
+	meetings atomic.Uint32           // how often two calls have met at the word
+}
 
 type stripes struct {
 	epoch atomic.Uint32 // odd while open
@@ -49,96 +58,76 @@ func (s *stripes) keep(shard uint32) bool {
 	return n != closedMark && n < s.most.Load() && spare.CompareAndSwap(n, n+1)
 }
 
-// spares returns how many slots are spare.
-func (s *stripes) spares() (n int) {
-	if s == nil {
-		return 0
+// out returns how many slots calls have, of those that the word says are in use.
+func (s *spread) out(w word) int {
+	n := w.used()
+	if all := s.stripes.Load(); all != nil {
+		for i := range all.all {
+			n -= max(int(all.all[i].spare.Load()), 0)
+		}
 	}
-	for i := range s.all {
-		n += max(int(s.all[i].spare.Load()), 0)
-	}
-	return n
+	return max(n, 0)
 }
 
-// TryAcquireOn is [Bulkhead.TryAcquire]. Calls that run on different processors should pass different
-// shards: then they write to different cache lines once they have met often.
-func (b *Bulkhead) TryAcquireOn(tenant string, shard uint32) (Slot, bool) {
-	if s := b.stripes.Load(); s != nil && s.take(shard) {
-		return Slot{&b.everyone}, true
-	}
-	return b.TryAcquire(tenant)
-}
-
-// ReleaseOn is [Bulkhead.Release], with a shard as in [Bulkhead.TryAcquireOn]. It need not be the
-// same shard.
-func (b *Bulkhead) ReleaseOn(slot Slot, shard uint32) {
-	if s := b.stripes.Load(); s != nil && slot.tenant == &b.everyone && s.keep(shard) {
-		return
-	}
-	b.Release(slot)
-}
-
-// refuses reports whether a word without a free slot, read since the epoch was, is the whole truth: no slot is spare.
-func (b *Bulkhead) refuses(epoch uint32) bool {
-	s := b.stripes.Load()
-	return s == nil || epoch%2 == 0 && s.epoch.Load() == epoch
-}
-
-// epoch is what [Bulkhead.refuses] wants to know.
-func (b *Bulkhead) epoch() uint32 {
-	if s := b.stripes.Load(); s != nil {
-		return s.epoch.Load()
+// epoch is what [spread.refuses] wants to know.
+func (s *spread) epoch() uint32 {
+	if all := s.stripes.Load(); all != nil {
+		return all.epoch.Load()
 	}
 	return 0
 }
 
-// close gives the word what is spare, and closes the stripes. b.mu is held.
-func (b *Bulkhead) close() {
-	s := b.stripes.Load()
-	if s == nil || s.epoch.Load()%2 == 0 {
+// refuses reports whether a word without a free slot is the whole truth: no slot was spare since the
+// epoch, which was read before the word.
+func (s *spread) refuses(epoch uint32) bool { return epoch%2 == 0 && s.epoch() == epoch }
+
+// close gives the word what is spare, and closes the stripes. The bulkhead is locked.
+func (s *spread) close(w *atomic.Uint64) {
+	all := s.stripes.Load()
+	if all == nil || all.epoch.Load()%2 == 0 {
 		return
 	}
 	n := 0
-	for i := range s.all {
-		n += int(s.all[i].spare.Swap(closedMark))
+	for i := range all.all {
+		n += int(all.all[i].spare.Swap(closedMark))
 	}
-	b.word.Add(-uint64(n))
-	s.epoch.Add(1)
+	w.Add(-uint64(n))
+	all.epoch.Add(1)
 }
 
 // met counts that two calls met at the word, and opens the stripes when that was often enough and it
 // pays: many slots are free.
-func (b *Bulkhead) met() {
-	if b.meetings.Add(1)%meetings != 0 || !b.mu.TryLock() {
+func (s *spread) met(mu *sync.Mutex, now *atomic.Uint64) {
+	if s.meetings.Add(1)%meetings != 0 || !mu.TryLock() {
 		return
 	}
-	if w := word(b.word.Load()); w.limit() >= perSpare && w.used() <= w.limit()/2 {
-		b.open(w.limit() / perSpare)
+	if w := word(now.Load()); w.limit() >= perSpare && w.used() <= w.limit()/2 {
+		s.open(w, w.limit()/perSpare)
 	}
-	b.mu.Unlock()
+	mu.Unlock()
 }
 
 // open opens the stripes, and makes them if there are none. It does nothing if a call waits, if the
 // bulkhead is fair, or if more slots are in use than the limit allows: then a slot that is given back is
-// for no other call. Each stripe may keep as many slots as most. b.mu is held.
-func (b *Bulkhead) open(most int) {
-	if w := word(b.word.Load()); w.fair() || w.queued() > 0 || w.used() > w.limit() {
+// for no other call. Each stripe may keep as many slots as most. The bulkhead is locked.
+func (s *spread) open(w word, most int) {
+	if w.fair() || w.queued() > 0 || w.used() > w.limit() {
 		return
 	}
-	s := b.stripes.Load()
-	if s == nil {
-		s = new(stripes)
-		for i := range s.all {
-			s.all[i].spare.Store(closedMark)
+	all := s.stripes.Load()
+	if all == nil {
+		all = new(stripes)
+		for i := range all.all {
+			all.all[i].spare.Store(closedMark)
 		}
-		b.stripes.Store(s)
+		s.stripes.Store(all)
 	}
-	if s.epoch.Load()%2 != 0 {
+	if all.epoch.Load()%2 != 0 {
 		return
 	}
-	s.most.Store(int32(most))
-	s.epoch.Add(1)
-	for i := range s.all {
-		s.all[i].spare.Store(0)
+	all.most.Store(int32(most))
+	all.epoch.Add(1)
+	for i := range all.all {
+		all.all[i].spare.Store(0)
 	}
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/gabion-go/gabion/internal/chance"
 )
 
-// spread opens the stripes of a bulkhead that is smaller than those that open them by themselves.
-func (b *Bulkhead) spread() {
+// spreadOut opens the stripes of a bulkhead that is smaller than those that open them by themselves.
+func spreadOut(b *Bulkhead) {
 	b.mu.Lock()
-	b.open(1)
+	b.spread.open(word(b.word.Load()), 1)
 	b.mu.Unlock()
 }
 
 func isOpen(b *Bulkhead) bool {
-	s := b.stripes.Load()
+	s := b.spread.stripes.Load()
 	return s != nil && s.epoch.Load()%2 != 0
 }
 
@@ -30,18 +30,18 @@ func TestStripes(t *testing.T) {
 		used int // as the word says
 	}{
 		{"a slot that is given back stays", func(b *Bulkhead) {}, true, 2},
-		{"another call takes it, and the word does not change", func(b *Bulkhead) { b.TryAcquireOn("", 0) }, true, 2},
-		{"on another stripe a call takes one from the word", func(b *Bulkhead) { b.TryAcquireOn("", 1) }, true, 3},
+		{"another call takes it, and the word does not change", func(b *Bulkhead) { b.TryAcquire("", 0) }, true, 2},
+		{"on another stripe a call takes one from the word", func(b *Bulkhead) { b.TryAcquire("", 1) }, true, 3},
 		{"no more than most stay", func(b *Bulkhead) {
-			s, _ := b.TryAcquireOn("", 1)
-			b.ReleaseOn(s, 0)
+			s, _ := b.TryAcquire("", 1)
+			b.Release(s, 0)
 		}, true, 2},
 		{"one that joins closes them", func(b *Bulkhead) { b.Join(nil, Normal, "") }, false, 2},
 		{"a new size closes them", func(b *Bulkhead) { b.Resize(5, 1) }, false, 1},
 		{"fairness closes them", func(b *Bulkhead) { b.SetFair(true) }, false, 1},
 		{"a call that finds no other slot closes them, and is let in", func(b *Bulkhead) {
 			for range 3 {
-				if s, ok := b.TryAcquireOn("", 1); !ok || !s.Held() {
+				if s, ok := b.TryAcquire("", 1); !ok || !s.Held() {
 					panic("refused while a slot is spare")
 				}
 			}
@@ -49,10 +49,10 @@ func TestStripes(t *testing.T) {
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			b := New(4, 1, false)
-			b.spread()
-			b.TryAcquireOn("", 0)
-			s, _ := b.TryAcquireOn("", 0)
-			b.ReleaseOn(s, 0)
+			spreadOut(b)
+			b.TryAcquire("", 0)
+			s, _ := b.TryAcquire("", 0)
+			b.Release(s, 0)
 			c.do(b)
 			if used := word(b.word.Load()).used(); isOpen(b) != c.open || used != c.used {
 				t.Errorf("open: %v, %d slots are in use, as the word says", isOpen(b), used)
@@ -68,21 +68,21 @@ func TestStripesStayClosed(t *testing.T) {
 		do   func(b *Bulkhead)
 	}{
 		{"while a call waits", New(1, 1, false), func(b *Bulkhead) {
-			b.TryAcquire("")
+			b.TryAcquire("", 0)
 			b.Join(nil, Normal, "")
-			b.spread()
+			spreadOut(b)
 		}},
-		{"while the bulkhead is fair", New(1, 1, true), (*Bulkhead).spread},
+		{"while the bulkhead is fair", New(1, 1, true), spreadOut},
 		{"where there are few slots", New(perSpare-1, 0, false), meetOften},
 		{"while more than half of the slots are in use", New(100, 0, false), func(b *Bulkhead) {
 			for range 51 {
-				b.TryAcquire("")
+				b.TryAcquire("", 0)
 			}
 			meetOften(b)
 		}},
 		{"until calls have met often", New(100, 0, false), func(b *Bulkhead) {
 			for range meetings - 1 {
-				b.met()
+				b.spread.met(&b.mu, &b.word)
 			}
 		}},
 	} {
@@ -91,14 +91,14 @@ func TestStripesStayClosed(t *testing.T) {
 		}
 	}
 	b := New(100, 0, false)
-	if meetOften(b); !isOpen(b) || b.stripes.Load().most.Load() != 100/perSpare {
+	if meetOften(b); !isOpen(b) || b.spread.stripes.Load().most.Load() != 100/perSpare {
 		t.Error("they are closed")
 	}
 }
 
 func meetOften(b *Bulkhead) {
 	for range meetings {
-		b.met()
+		b.spread.met(&b.mu, &b.word)
 	}
 }
 
@@ -117,9 +117,9 @@ func TestNoCallIsRefusedWhileASlotIsSpare(t *testing.T) {
 					if !isOpen(b) {
 						closings.Add(1)
 					}
-					b.spread()
+					spreadOut(b)
 				}
-				s, ok := b.TryAcquireOn("", uint32(x>>8))
+				s, ok := b.TryAcquire("", uint32(x>>8))
 				if !ok || out.Add(1) > workers {
 					t.Error("refused, or one too many")
 					return
@@ -128,7 +128,7 @@ func TestNoCallIsRefusedWhileASlotIsSpare(t *testing.T) {
 					runtime.Gosched()
 				}
 				out.Add(-1)
-				b.ReleaseOn(s, uint32(x>>12))
+				b.Release(s, uint32(x>>12))
 			}
 		})
 	}
@@ -151,7 +151,7 @@ func TestNoWaiterIsForgottenWhileStripesOpenAndClose(t *testing.T) {
 				ring := make(ringer, 1)
 				for i := range uint64(2000) {
 					x := chance.Bits(n, i, 0, chance.Backoff)
-					s, ok := b.TryAcquireOn("", uint32(x))
+					s, ok := b.TryAcquire("", uint32(x))
 					if !ok {
 						waited.Add(1)
 						s = ring.wait(b)
@@ -163,9 +163,9 @@ func TestNoWaiterIsForgottenWhileStripesOpenAndClose(t *testing.T) {
 						runtime.Gosched()
 					}
 					out.Add(-1)
-					b.spread()
-					kept.Add(int32(b.stripes.Load().spares()))
-					b.ReleaseOn(s, uint32(x>>8))
+					spreadOut(b)
+					kept.Add(int32((word(b.word.Load()).used() - b.spread.out(word(b.word.Load())))))
+					b.Release(s, uint32(x>>8))
 				}
 			})
 		}
