@@ -9,6 +9,7 @@
 package endpoints
 
 import (
+	"math"
 	"math/bits"
 	"sync"
 	"time"
@@ -104,16 +105,15 @@ func (e *Endpoint) smoothed(now clock.Instant, cost, t float64) float64 {
 		return cost + float64((t-cost)/rise)
 	}
 	keep := float64(forget) / float64(forget+max(now.Sub(e.moved), 0))
-	return float64(e.cost*keep) + float64(t*(1-keep))
+	return float64(cost*keep) + float64(t*(1-keep))
 }
 
-// known is the cost now. What is long ago counts for less, so that one that was slow is tried again.
+// known is the cost now. It halves in each time in which nothing is sent, so that one that was slow is
+// tried again.
 func (e *Endpoint) known(now clock.Instant) float64 {
-	idle := max(now.Sub(e.moved), 0)
-	if idle <= forget {
-		return e.cost
-	}
-	return float64(e.cost * float64(forget) / float64(idle))
+	idle := max(now.Sub(e.moved)-forget, 0)
+	halves, rest := idle/forget, idle%forget
+	return math.Ldexp(e.cost, -int(min(halves, 100))) * (1 - float64(rest)/float64(2*forget))
 }
 
 // When attempts are out that have no answer, they are taken for lost.
@@ -139,6 +139,9 @@ func (e *Endpoint) note(now clock.Instant, gone bool) (changed bool) {
 		return false
 	}
 	e.gone, e.changed, e.starting = gone, now, !gone
+	if !gone {
+		e.cost = 0 // what was known of it is of the time before
+	}
 	return true
 }
 
