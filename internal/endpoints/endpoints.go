@@ -118,8 +118,8 @@ func (e *Endpoint) known(now clock.Instant) float64 {
 
 // When attempts are out that have no answer, they are taken for lost.
 const (
-	silentOut   = 5 // so many are out at least
-	silentTimes = 8 // and none has ended for so many times what one takes
+	silentOut   = 5 // are out at least
+	silentTimes = 8 // and none has ended for as long as that many take
 	silentLeast = time.Second
 )
 
