@@ -74,7 +74,7 @@ func (a adapted) PutOffRefused(seed uint64) time.Duration { return a.d.state.Put
 
 // NewAddress implements adapter.Dependency.
 func (a adapted) NewAddress(name string) adapter.Address {
-	return address{a.d, a.d.state.NewAddress(a.d.now(), name)}
+	return address{a.d, a.d.state.NewAddress(name)}
 }
 
 // address is one of several addresses behind a dependency, as adapters see it.

@@ -32,7 +32,7 @@ func (r *runner) failed(v machine.End, last error) error {
 	}
 	e := &Error{
 		Dependency: r.d.name, Reason: v.Reason, Effect: v.Effect,
-		Attempts: v.Attempts, RetryAfter: v.RetryAfter, Cause: v.Cause, Numbers: v.Numbers, Err: last,
+		Endpoint: v.Endpoint, Attempts: v.Attempts, RetryAfter: v.RetryAfter, Cause: v.Cause, Numbers: v.Numbers, Err: last,
 	}
 	if r.part != nil {
 		r.part.explain(r, e)

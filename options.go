@@ -37,6 +37,7 @@ const (
 	setOperation
 	setTenant
 	setPartition
+	setEndpoint
 	setJudge
 	setDiscard
 )
@@ -177,6 +178,8 @@ func (c *callOptions) apply(o *CallOption) {
 		c.Tenant = o.text
 	case setPartition:
 		c.Partition = o.text
+	case setEndpoint:
+		c.Endpoint = o.text
 	case setJudge:
 		c.judge = o.judge
 	case setDiscard:

@@ -85,6 +85,7 @@ type Params struct {
 	Shard     uint32 // which shard of the counters; any number
 	Tenant    string // whose call it is, for fair shares
 	Partition string // whose breaker, for partitioned dependencies
+	Endpoint  string // the only endpoint that may be asked; empty means any
 	Waker     bulkhead.Waker
 	Log       *Log // nil means unobserved, which costs nothing
 }
@@ -121,6 +122,7 @@ type Call struct {
 	rules    *Rules          // those in force when the call began
 	part     *partition      // whose breaker, latency and pace count
 	named    *namedPartition // the same, if the call named one and is counted in it
+	at       *placing        // placing.go; nil without endpoints
 	log      *Log
 	waker    bulkhead.Waker
 	tenant   string
@@ -170,6 +172,9 @@ func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 	}
 	if p.Partition != "" {
 		c.enterPartition(now, p.Partition)
+	}
+	if r.placed {
+		c.beginPlacing(p)
 	}
 	c.hedge.on = r.Policy.Hedge.Max > 0 && c.safe && !p.NoHedge && !p.NoRetry
 	c.setDeadline(now, p)
@@ -309,7 +314,7 @@ func (c *Call) finish(now clock.Instant, why policy.Reason) {
 	case why == policy.Canceled:
 		c.sent.judged = false
 	case why == policy.BreakerOpen:
-		c.end.cause = c.part.breaker.Load().OpenedBy()
+		c.end.cause = c.refuser(now).OpenedBy()
 	}
 	if c.taken.has != 0 {
 		c.undo(now)

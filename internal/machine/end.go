@@ -14,6 +14,7 @@ type End struct {
 	Reason     policy.Reason // None is success
 	Effect     policy.Effect // may it have happened?
 	Attempts   int           // how many were sent
+	Endpoint   string        // the one that the last attempt went to, or that the call is bound to; empty where there are none
 	RetryAfter time.Duration
 	Cause      string          // BreakerOpen: what opened it, as breaker.Cause says it
 	Numbers    *policy.Numbers // nil where the reason has none
@@ -38,7 +39,20 @@ func (c *Call) End() End {
 	if c.end.reason == policy.BreakerOpen {
 		v.Cause = c.end.cause.String()
 	}
+	if c.at != nil {
+		v.Endpoint = c.at.place()
+	}
 	return v
+}
+
+// refuser is the breaker that has refused the call: that of the endpoint to which it is bound, or its own.
+func (c *Call) refuser(now clock.Instant) *breaker.Breaker {
+	if c.at != nil {
+		if _, stranded := c.stranded(now); stranded {
+			return c.at.bound().guard.breaker
+		}
+	}
+	return c.part.breaker.Load()
 }
 
 // Partition returns the name of the partition that the call counts in: the one

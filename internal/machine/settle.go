@@ -93,6 +93,9 @@ func (c *Call) SettleFrom(now clock.Instant, t *Ticket, o *policy.Outcome) {
 // succeed ends the call well. Nearly every attempt ends like this.
 func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint64) {
 	c.sent.judge(breaker.Good)
+	if c.at != nil {
+		c.arrive(now, t, o, breaker.Good, false)
+	}
 	if t.held.permit.Held() {
 		c.settlePermit(now, t.held.permit, breaker.Good, c.openHint(o), o.Open)
 	}
@@ -115,7 +118,7 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 		c.part.cuts().needs.answered(now.Sub(t.Sent))
 	}
 	if o.HasAfter && !o.Alone {
-		c.holdBack(now, o)
+		c.holdBack(now, t, o)
 	}
 	if o.Open {
 		c.sent.open |= bit
@@ -199,7 +202,7 @@ func (c *Call) logSettled(now clock.Instant, t *Ticket, o *policy.Outcome, late 
 		Kind: kind, At: now, Class: o.Class, Reason: late, Effect: o.Effect, Attempt: t.Attempt,
 		Hedge: t.Hedge, Took: took, Slow: c.slow(now, t), Code: o.Code, Left: c.left(t.Sent),
 		Measured: late == policy.AttemptTimeout && c.measured(t) > 0, Last: late == policy.AttemptTimeout && t.lone && !t.longer,
-		Stretched: late == policy.AttemptTimeout && t.longer,
+		Stretched: late == policy.AttemptTimeout && t.longer, Partition: c.place(t),
 	}
 	if c.phase != over {
 		c.log.code, c.log.class, c.log.hedge = o.Code, o.Class, t.Hedge

@@ -1,0 +1,216 @@
+package machine
+
+import (
+	"time"
+
+	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/chance"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/endpoints"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// placing is where the attempts of a call go. A call of a dependency without endpoints has none.
+type placing struct {
+	among  *places
+	only   *place        // the one that the caller named
+	stuck  *place        // the only one where the work may go on: it may have happened there
+	maybe  int           // attempts there that may have
+	sticky bool          // the call has a key that the endpoints don't share
+	moves  bool          // the work may be done anywhere, also after it may have happened elsewhere
+	tried  endpoints.Set // where it was
+	visits []stay        // of attempts, in their order
+	room   [2]stay       // the first array of visits
+}
+
+// stay is an attempt at an endpoint.
+type stay struct {
+	to      *place
+	permit  breaker.Permit
+	receipt breaker.Receipt // of a result that lives on
+}
+
+func (g *placing) visit(t *Ticket) *stay { return &g.visits[t.Attempt-1] }
+
+// beginPlacing readies the call for endpoints.
+func (c *Call) beginPlacing(p *Params) {
+	among := c.state.places()
+	if among == nil { // a reload has just removed them
+		return
+	}
+	g := &placing{among: among, sticky: p.Keyed && !among.shared, only: among.find(p.Endpoint)}
+	g.moves = c.safe && !g.sticky && g.only == nil
+	g.visits = g.room[:0]
+	c.at = g
+}
+
+// bound is the only endpoint that the next attempt may go to, or nil.
+func (g *placing) bound() *place {
+	if g.stuck != nil {
+		return g.stuck
+	}
+	return g.only
+}
+
+// stranded reports whether the call is bound to an endpoint that is left out. Where none works, none is.
+func (c *Call) stranded(now clock.Instant) (after time.Duration, stranded bool) {
+	p := c.at.bound()
+	if p == nil || p.guard.off() || c.at.among.working(now) == 0 {
+		return 0, false
+	}
+	return p.guard.breaker.Shut(now)
+}
+
+// depart chooses the endpoint of an attempt, and asks its breaker.
+func (c *Call) depart(now clock.Instant, hedge bool) {
+	g := c.at
+	out, due := g.among.health(now)
+	g.among.note(c.state, now, out|due)
+	var v stay
+	for v.to == nil {
+		i, why := c.choose(now, out, due, hedge)
+		p, ok := g.among.list[i], true
+		if why == endpoints.Probe || !(out | due).Has(i) {
+			v.permit, ok = p.guard.Enter(now)
+		}
+		if !ok { // another call's probe is out, or it has just been left out
+			out, due = out|endpoints.Of(i), due&^endpoints.Of(i)
+			continue
+		}
+		v.to = p
+		g.tried |= endpoints.Of(i)
+		if why == endpoints.Panicked {
+			g.among.spread.Add(1)
+		}
+	}
+	if g.sticky {
+		g.stuck = v.to
+		g.maybe++
+	}
+	v.to.known.Enter(now)
+	g.visits = append(g.visits, v)
+}
+
+func (c *Call) choose(now clock.Instant, out, due endpoints.Set, hedge bool) (at int, why endpoints.Why) {
+	g := c.at
+	if p := g.bound(); p != nil {
+		for i, one := range g.among.list {
+			if one == p && due.Has(i) && !hedge {
+				return i, endpoints.Probe
+			} else if one == p {
+				return i, endpoints.Usual
+			}
+		}
+	}
+	q := endpoints.Query{Out: out, Due: due, Tried: g.tried, First: c.sent.n == 1, Moves: g.moves}
+	if hedge {
+		q.Out, q.Due = out|due, 0
+	}
+	for i := range q.U {
+		q.U[i] = chance.U(c.draw(), uint64(i), uint64(c.sent.n), chance.Choosing)
+	}
+	return g.among.ways.Pick(now, &q)
+}
+
+// arrive tells the endpoint what an attempt showed of it, and returns what that shows of the
+// dependency: that one endpoint fails, while another works, says nothing.
+func (c *Call) arrive(now clock.Instant, t *Ticket, o *policy.Outcome, shows breaker.Result, loser bool) breaker.Result {
+	g := c.at
+	v := g.visit(t)
+	result := endpoints.Nothing
+	switch {
+	case loser:
+	case shows == breaker.Good:
+		result = endpoints.Good
+	case shows == breaker.Bad:
+		result = endpoints.Bad
+	}
+	v.to.known.Leave(now, now.Sub(t.Sent), result)
+	if o.Open {
+		v.receipt = v.to.guard.breaker.SettleOpen(now, 0, v.permit, shows, 0)
+	} else {
+		v.to.guard.breaker.Settle(now, 0, v.permit, shows, 0)
+	}
+	if g.sticky && (o.NeverSent || o.Undone) {
+		if g.maybe--; g.maybe == 0 {
+			g.stuck = nil
+		}
+	}
+	if shows == breaker.Bad && c.othersWork(now, v.to) {
+		return breaker.Neutral
+	}
+	return shows
+}
+
+// othersWork reports whether another endpoint than that one works.
+func (c *Call) othersWork(now clock.Instant, but *place) bool {
+	working := c.at.among.working(now)
+	for i, p := range c.at.among.list {
+		if p == but {
+			working &^= endpoints.Of(i)
+		}
+	}
+	return working != 0
+}
+
+// elsewhere reports whether the next attempt can go to an endpoint that works and where the call has not been. It
+// needs no wait then.
+func (c *Call) elsewhere(now clock.Instant, class policy.Class) bool {
+	g := c.at
+	return (apart(class) || class == policy.ClassThrottled) && g.bound() == nil && g.among.working(now)&^g.tried != 0
+}
+
+// holdPlace lets an endpoint alone that asked for time, and reports whether others take its attempts.
+func (c *Call) holdPlace(now clock.Instant, t *Ticket, o *policy.Outcome) bool {
+	p := c.at.visit(t).to
+	if !c.othersWork(now, p) {
+		return false
+	}
+	after := o.After
+	if !o.HasAfter {
+		after = c.rules.Policy.Retry.Backoff.Base
+	}
+	p.held.Store(int64(now.Add(min(max(after, 0), c.rules.Policy.Pace.Max))))
+	return true
+}
+
+// placeEnded corrects what an endpoint's breaker has counted of a result that lived on.
+func (c *Call) placeEnded(now clock.Instant, t *Ticket, broke bool) {
+	switch v := c.at.visit(t); {
+	case !v.permit.Held():
+	case broke:
+		v.to.guard.breaker.Fail(now, 0, v.permit, v.receipt)
+	default:
+		v.to.guard.breaker.Whole(now, v.permit)
+	}
+}
+
+// Endpoint returns where an attempt goes. It is nil where there are no endpoints.
+func (c *Call) Endpoint(t *Ticket) *policy.Endpoint {
+	if c.at == nil || int(t.Attempt) > len(c.at.visits) {
+		return nil
+	}
+	return &c.at.visit(t).to.Endpoint
+}
+
+// Placed reports whether attempts go to endpoints.
+func (c *Call) Placed() bool { return c.at != nil }
+
+// place is the name of the endpoint where the call is bound to, or was last.
+func (g *placing) place() string {
+	switch n := len(g.visits); {
+	case g.bound() != nil:
+		return g.bound().Name
+	case n > 0:
+		return g.visits[n-1].to.Name
+	}
+	return ""
+}
+
+// place is the endpoint's name for events.
+func (c *Call) place(t *Ticket) string {
+	if e := c.Endpoint(t); e != nil {
+		return e.Name
+	}
+	return ""
+}
