@@ -12,6 +12,7 @@ import (
 
 func init() {
 	adapter.NoSlot, adapter.NoQueue, adapter.Inside = CallOption{set: setNoSlot}, CallOption{set: setNoQueue}, CallOption{set: setInside}
+	adapter.NoEndpoint = CallOption{set: setNoEndpoint}
 	adapter.Repeat, adapter.Strict = CallOption{set: setRepeat}, CallOption{set: setStrict}
 	adapter.HoldSlot = func(a any) { a.(*Attempt).holdSlot() }
 	adapter.Spare = func(a any) { a.(*Attempt).spare() }

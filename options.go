@@ -38,6 +38,7 @@ const (
 	setTenant
 	setPartition
 	setEndpoint
+	setNoEndpoint
 	setJudge
 	setDiscard
 )
@@ -180,6 +181,8 @@ func (c *callOptions) apply(o *CallOption) {
 		c.Partition = o.text
 	case setEndpoint:
 		c.Endpoint = o.text
+	case setNoEndpoint:
+		c.NoEndpoint = true
 	case setJudge:
 		c.judge = o.judge
 	case setDiscard:
