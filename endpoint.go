@@ -63,46 +63,46 @@ func (p *placedContext) Value(key any) any {
 }
 
 // place makes the context of an attempt that goes to an endpoint.
-func (r *runner) place(t *machine.Ticket) (*attemptContext, context.Context) {
-	p := &placedContext{at: r.call.Endpoint(t)}
+func place(r *runner, t *machine.Ticket) (*attemptContext, context.Context) {
+	p := &placedContext{at: machine.EndpointOf(&r.call, t)}
 	p.key = r.o.key
 	return &p.attemptContext, p
 }
 
 // noEndpoint is the mistake of a call that names an endpoint which is not there.
-func (d *Dependency) noEndpoint(name string) error {
+func noEndpoint(d *Dependency, name string) error {
 	return fmt.Errorf("WithEndpoint(%s): the policy of %s has no such endpoint", plainName(name), d.name)
 }
 
 // A Resolver returns the endpoints of a dependency as they are now.
 type Resolver func(ctx context.Context) ([]Endpoint, error)
 
-// ResolveEndpoints asks resolve once, and puts what it returns in the place of the policy's endpoints, also of those that
+// ResolveEndpoints asks resolve once for the endpoints of d, and puts them in the place of the policy's, also of those that
 // a later [Dependency.Reload] brings. Endpoints that stay keep what is known of them. If resolve returns an
 // error, none, or endpoints that can't be, or panics, those that are there stay: the error says why, and so does an event of
 // [policy.KindEndpointsMoved].
-func (d *Dependency) ResolveEndpoints(ctx context.Context, resolve Resolver) error {
+func ResolveEndpoints(ctx context.Context, d *Dependency, resolve Resolver) error {
 	list, err := resolved(ctx, resolve)
 	if err == nil {
-		d.state.FollowEndpoints(d.now(), list)
+		machine.FollowEndpoints(d.state, d.now(), list)
 	} else {
-		d.state.NoteKept(d.now())
+		machine.NoteKept(d.state, d.now())
 		err = fmt.Errorf("%s: the endpoints stay as they are: %w", d.name, err)
 	}
 	d.deliver(nil)
 	return err
 }
 
-// FollowEndpoints calls [Dependency.ResolveEndpoints] now, and again each time that every has passed, until ctx ends. It
+// FollowEndpoints calls [ResolveEndpoints] now, and again each time that every has passed, until ctx ends. It
 // gives each time at most every, and writes its failures to the logger of [WithLogger]. Every below a second means a second.
-func (d *Dependency) FollowEndpoints(ctx context.Context, every time.Duration, resolve Resolver) {
+func FollowEndpoints(ctx context.Context, d *Dependency, every time.Duration, resolve Resolver) {
 	every = max(every, time.Second)
 	for {
 		within, cancel := context.WithTimeout(ctx, every)
-		err := d.ResolveEndpoints(within, resolve)
+		err := ResolveEndpoints(within, d, resolve)
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			d.log().WarnContext(ctx, "gabion: endpoints could not be resolved", "dependency", d.name, "error", err)
+			loggerOf(d).WarnContext(ctx, "gabion: endpoints could not be resolved", "dependency", d.name, "error", err)
 		}
 		timer := d.timers.start(every)
 		select {

@@ -356,7 +356,7 @@ func (d *Dependency) reportLoser(crash any) {
 
 func (d *Dependency) logCrash(ctx context.Context, what string, crash any) {
 	defer func() { _ = recover() }() // the log's handler may panic, too
-	d.log().LogAttrs(ctx, slog.LevelError, what, slog.String("dependency", d.name), slog.Any("panic", crash))
+	loggerOf(d).LogAttrs(ctx, slog.LevelError, what, slog.String("dependency", d.name), slog.Any("panic", crash))
 }
 
 // deliver tells the observer what happened to the dependency, and reports whether there was
@@ -375,7 +375,7 @@ func (d *Dependency) deliver(ctx context.Context) (told bool) {
 	return true
 }
 
-func (d *Dependency) log() *slog.Logger {
+func loggerOf(d *Dependency) *slog.Logger {
 	if d.logger == nil {
 		return slog.Default()
 	}

@@ -60,8 +60,8 @@ func (r *runner) read(opts []CallOption) error {
 		if err := r.o.problem(); err != nil {
 			return d.turnAway(r.ctx, &r.o, &Error{Dependency: d.name, Reason: policy.Invalid, Err: err})
 		}
-		if r.o.Endpoint != "" && r.part == nil && !d.state.HasEndpoint(r.o.Endpoint) {
-			return d.turnAway(r.ctx, &r.o, &Error{Dependency: d.name, Reason: policy.Invalid, Err: d.noEndpoint(r.o.Endpoint)})
+		if r.o.Endpoint != "" && r.part == nil && !machine.HasEndpoint(d.state, r.o.Endpoint) {
+			return d.turnAway(r.ctx, &r.o, &Error{Dependency: d.name, Reason: policy.Invalid, Err: noEndpoint(d, r.o.Endpoint)})
 		}
 	}
 	if deadline, ok := r.ctx.Deadline(); ok {
@@ -185,8 +185,8 @@ func (r *runner) context(parent context.Context, t *machine.Ticket) (*attemptCon
 	var a *attemptContext
 	var seen context.Context
 	switch {
-	case r.call.Placed():
-		a, seen = r.place(t)
+	case machine.EndpointOf(&r.call, t) != nil:
+		a, seen = place(r, t)
 	case r.o.key == "":
 		a = new(attemptContext)
 		seen = a
@@ -287,7 +287,7 @@ func (r *runner) trace(t *machine.Ticket) (made context.Context, traced bool) {
 		left = end.Sub(t.Sent)
 	}
 	partition := r.o.Partition
-	if e := r.call.Endpoint(t); e != nil {
+	if e := machine.EndpointOf(&r.call, t); e != nil {
 		partition = e.Name
 	}
 	return a.traceAttempt(r.told, r.d, &Event{

@@ -147,7 +147,7 @@ func (e Endpoint) same() string {
 	return u.Scheme + "://" + host + strings.TrimSuffix(u.EscapedPath(), "/")
 }
 
-func (c *check) endpoints(e Endpoints) {
+func checkEndpoints(c *check, e Endpoints) {
 	const path = "endpoints.list"
 	if len(e.List) > MaxEndpoints {
 		c.add(path, "", fmt.Sprintf("%d endpoints", len(e.List)), "are too many", fmt.Sprintf("write at most %d", MaxEndpoints))
@@ -195,7 +195,7 @@ func (e Endpoints) resolved() Endpoints {
 // [Findings].
 func CheckEndpoints(list []Endpoint) error {
 	var c check
-	if c.endpoints(Endpoints{List: list}); len(list) == 0 {
+	if checkEndpoints(&c, Endpoints{List: list}); len(list) == 0 {
 		c.add("endpoints.list", "", "[]", "has no endpoint", "name at least one")
 	}
 	if len(c.found) == 0 {

@@ -19,7 +19,7 @@ func (c *check) pairs(p, r Policy) {
 	c.sends(p, r)
 	c.waits(p, r)
 	c.learned(p, r)
-	c.endpointsPerAttempt(r)
+	endpointsPerAttempt(c, r)
 	if !r.Breaker.Off {
 		c.windowHoldsAttempts(p, r)
 		c.windowHoldsCalls(r)
@@ -268,7 +268,7 @@ func (c *check) probeInTime(p, r Policy) {
 }
 
 // endpointsPerAttempt: a breaker of the whole call can't tell endpoints apart.
-func (c *check) endpointsPerAttempt(r Policy) {
+func endpointsPerAttempt(c *check, r Policy) {
 	if len(r.Endpoints.List) > 0 && !r.Breaker.Off && r.Breaker.Per == PerCall {
 		c.add("breaker.per", "endpoints.list", "call", "judges whole calls, whose attempts go to several endpoints", "write per: attempt")
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,7 +36,7 @@ func TestAResolverThatFailsChangesNothing(t *testing.T) {
 		d := gabion.New("payments", ways(policy.EndpointsEqual, "a", "b"), gabion.WithObserver(gabion.ObserverFunc(func(_ context.Context, e gabion.Event) {
 			told = append(told, e.String())
 		})))
-		err := d.ResolveEndpoints(t.Context(), resolve)
+		err := gabion.ResolveEndpoints(t.Context(), d, resolve)
 		if got := d.Policy().Endpoints.List; err == nil || len(got) != 2 || strings.Join(told, ",") != "endpoints_moved kept" {
 			t.Errorf("%s: %v, %v, told %v", fact, err, got, told)
 		}
@@ -55,13 +56,15 @@ func TestEndpointsThatAreResolved(t *testing.T) {
 			return s.count()
 		}
 		calls(3)
-		list := endpointsNamed("a", "b")
-		asked := 0
+		var mu sync.Mutex
+		list, asked := endpointsNamed("a", "b"), 0
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			d.FollowEndpoints(ctx, 10*time.Second, func(context.Context) ([]gabion.Endpoint, error) {
+			gabion.FollowEndpoints(ctx, d, 10*time.Second, func(context.Context) ([]gabion.Endpoint, error) {
+				mu.Lock()
+				defer mu.Unlock()
 				if asked++; asked == 2 {
 					return nil, errors.New("no")
 				}
@@ -72,7 +75,9 @@ func TestEndpointsThatAreResolved(t *testing.T) {
 		if n := calls(1000); n["a"] < 800 || n["b"] < 20 { // which is new
 			t.Errorf("at once: %v", n)
 		}
+		mu.Lock()
 		list = endpointsNamed("b", "c")
+		mu.Unlock()
 		time.Sleep(11 * time.Second)
 		if n := calls(100); n["c"] != 0 || n["a"] == 0 {
 			t.Errorf("after a failure: %v", n)
@@ -137,7 +142,7 @@ func TestAddressesOfAHost(t *testing.T) {
 		}
 	}
 	d := gabion.New("payments", policy.Policy{}, gabion.WithLogger(slog.New(slog.DiscardHandler)))
-	if err := d.ResolveEndpoints(t.Context(), gabion.Addresses(nil, "http://127.0.0.1:80")); err != nil || d.Policy().Endpoints.List[0].Name != "127.0.0.1:80" {
+	if err := gabion.ResolveEndpoints(t.Context(), d, gabion.Addresses(nil, "http://127.0.0.1:80")); err != nil || d.Policy().Endpoints.List[0].Name != "127.0.0.1:80" {
 		t.Errorf("an address: %v, %v", err, d.Policy().Endpoints.List)
 	}
 }

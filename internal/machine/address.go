@@ -29,10 +29,10 @@ var outlier = breaker.Rules{
 
 // NewAddress makes an Address. Events of its breaker have the name as their partition.
 func (s *State) NewAddress(name string) *Address {
-	return s.newAddress(BoundedName(name), &outlier)
+	return newAddress(s, BoundedName(name), &outlier)
 }
 
-func (s *State) newAddress(name string, rules *breaker.Rules) *Address {
+func newAddress(s *State, name string, rules *breaker.Rules) *Address {
 	a := &Address{state: s}
 	var log breaker.Log
 	if s.box() != nil {

@@ -123,7 +123,6 @@ type Call struct {
 	rules    *Rules          // those in force when the call began
 	part     *partition      // whose breaker, latency and pace count
 	named    *namedPartition // the same, if the call named one and is counted in it
-	at       *placing        // placing.go; nil without endpoints
 	log      *Log
 	waker    bulkhead.Waker
 	tenant   string
@@ -174,8 +173,8 @@ func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 	if p.Partition != "" {
 		c.enterPartition(now, p.Partition)
 	}
-	if r.placed && !p.NoEndpoint {
-		c.beginPlacing(p)
+	if r.placed() && !p.NoEndpoint {
+		beginPlacing(c, p)
 	}
 	c.hedge.on = r.Policy.Hedge.Max > 0 && c.safe && !p.NoHedge && !p.NoRetry
 	c.setDeadline(now, p)
@@ -315,7 +314,7 @@ func (c *Call) finish(now clock.Instant, why policy.Reason) {
 	case why == policy.Canceled:
 		c.sent.judged = false
 	case why == policy.BreakerOpen:
-		c.end.cause = c.refuser(now).OpenedBy()
+		c.end.cause = refuser(c, now).OpenedBy()
 	}
 	if c.taken.has != 0 {
 		c.undo(now)

@@ -39,17 +39,17 @@ func (c *Call) End() End {
 	if c.end.reason == policy.BreakerOpen {
 		v.Cause = c.end.cause.String()
 	}
-	if c.at != nil {
-		v.Endpoint = c.at.place()
+	if c.sent.at != nil {
+		v.Endpoint = c.sent.at.place()
 	}
 	return v
 }
 
 // refuser is the breaker that has refused the call: that of the endpoint to which it is bound, or its own.
-func (c *Call) refuser(now clock.Instant) *breaker.Breaker {
-	if c.at != nil {
-		if _, stranded := c.stranded(now); stranded {
-			return c.at.bound().guard.breaker
+func refuser(c *Call, now clock.Instant) *breaker.Breaker {
+	if c.sent.at != nil {
+		if _, stranded := c.sent.at.stranded(now); stranded {
+			return c.sent.at.bound().guard.breaker
 		}
 	}
 	return c.part.breaker.Load()

@@ -187,8 +187,8 @@ func (c *Call) trySend(now clock.Instant, s *Step) (answered bool) {
 	if c.rules.rate.Interval > 0 && !c.inside && !c.takeTurn(now) {
 		return false
 	}
-	if c.at != nil {
-		if after, stranded := c.stranded(now); stranded {
+	if c.sent.at != nil {
+		if after, stranded := c.sent.at.stranded(now); stranded {
 			c.refuse(now, policy.BreakerOpen, after)
 			return false
 		}
@@ -325,7 +325,7 @@ func (c *Call) logSent(now clock.Instant, t *Ticket) {
 	e := c.log.next(0)
 	*e = policy.Event{
 		Kind: policy.KindAttemptSent, At: now, Attempt: t.Attempt, Hedge: t.Hedge, Until: t.Deadline, Left: c.left(now),
-		Measured: c.measured(t) > 0, Last: t.lone && !t.longer, Stretched: t.longer, Partition: c.place(t),
+		Measured: c.measured(t) > 0, Last: t.lone && !t.longer, Stretched: t.longer, Partition: placeOf(c, t),
 	}
 	if !first && !t.Hedge {
 		e.Class, e.Code = c.log.class, c.log.code
@@ -340,8 +340,8 @@ func (c *Call) send(now clock.Instant, s *Step, permit breaker.Permit, hedge boo
 	c.sent.n++
 	t := &s.Ticket
 	t.Attempt, t.Hedge, t.Sent = c.sent.n, hedge, now
-	if c.at != nil {
-		c.depart(now, hedge)
+	if c.sent.at != nil {
+		c.sent.at.depart(c, now, hedge)
 	}
 	t.held, t.charge = held{permit, c.taken.slot}, c.taken.has&charges
 	if c.rules.whole != 0 {
@@ -376,8 +376,8 @@ func (c *Call) Start(now clock.Instant, t *Ticket) (again clock.Instant) {
 		if t.held.permit.Held() {
 			t.held.permit = c.part.breaker.Load().Delay(t.held.permit, by)
 		}
-		if c.at != nil {
-			v := c.at.visit(t)
+		if c.sent.at != nil {
+			v := c.sent.at.visit(t)
 			v.permit = v.to.guard.breaker.Delay(v.permit, by)
 		}
 		if c.taken.kept&aPermit != 0 {

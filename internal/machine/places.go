@@ -25,7 +25,8 @@ type place struct {
 type places struct {
 	list     []*place
 	ways     *endpoints.List
-	shared   bool // they know each other's keys
+	away     breaker.Rules // when one is left out
+	shared   bool          // they know each other's keys
 	panicked atomic.Bool
 	spread   *atomic.Int64 // attempts that were sent while none worked
 }
@@ -50,7 +51,7 @@ func waysOf(e *policy.Endpoints) endpoints.Rules {
 	}
 }
 
-func (s *State) places() *places {
+func placesOf(s *State) *places {
 	if p := s.part(); p != nil {
 		return p.places
 	}
@@ -58,21 +59,21 @@ func (s *State) places() *places {
 }
 
 // furnishPlaces makes the endpoints of r. Those that stay keep what is known of them.
-func (s *State) furnishPlaces(now clock.Instant, r *Rules) {
-	old := s.places()
-	if old == nil && !r.placed {
+func furnishPlaces(s *State, now clock.Instant, r *Rules) {
+	old := placesOf(s)
+	if old == nil && !r.placed() {
 		return
 	}
 	var next *places
-	if r.placed {
-		next = s.newPlaces(now, r, old)
+	if r.placed() {
+		next = newPlaces(s, now, r, old)
 	}
 	s.extend(func(p *parts) { p.places = next })
 }
 
-func (s *State) newPlaces(now clock.Instant, r *Rules, old *places) *places {
+func newPlaces(s *State, now clock.Instant, r *Rules, old *places) *places {
 	e := &r.Policy.Endpoints
-	next := &places{ways: &endpoints.List{Rules: r.ways}, shared: e.SharedKeys, spread: new(atomic.Int64)}
+	next := &places{ways: &endpoints.List{Rules: waysOf(e)}, away: awayFrom(&r.Policy), shared: e.SharedKeys, spread: new(atomic.Int64)}
 	if old != nil {
 		next.spread = old.spread
 		next.panicked.Store(old.panicked.Load())
@@ -81,9 +82,9 @@ func (s *State) newPlaces(now clock.Instant, r *Rules, old *places) *places {
 		p := old.find(one.Name)
 		switch {
 		case p != nil && p.Endpoint == one:
-			p.guard.breaker.SetRules(now, &r.away)
+			p.guard.breaker.SetRules(now, &next.away)
 		default:
-			p = &place{Endpoint: one, known: new(endpoints.Endpoint), guard: s.newAddress(one.Name, &r.away)}
+			p = &place{Endpoint: one, known: new(endpoints.Endpoint), guard: newAddress(s, one.Name, &next.away)}
 			p.held.Store(math.MinInt64)
 			if old != nil {
 				p.known.Join(now)
@@ -106,18 +107,21 @@ func (ps *places) find(name string) *place {
 	return nil
 }
 
-// HasEndpoint reports whether there is an endpoint of that name.
-func (s *State) HasEndpoint(name string) bool { return s.places().find(name) != nil }
+// HasEndpoint reports whether a dependency has an endpoint of that name.
+func HasEndpoint(s *State, name string) bool { return placesOf(s).find(name) != nil }
+
+// placed reports whether there are endpoints.
+func (r *Rules) placed() bool { return len(r.Policy.Endpoints.List) > 0 }
 
 // FollowEndpoints puts other endpoints in the place of the policy's, also of those that are reloaded later. They must
 // be valid. It reports whether they are others than before.
-func (s *State) FollowEndpoints(now clock.Instant, list []policy.Endpoint) (news bool) {
+func FollowEndpoints(s *State, now clock.Instant, list []policy.Endpoint) (news bool) {
 	reloading.Lock()
 	defer reloading.Unlock()
 	s.extend(func(p *parts) { p.followed = &list })
 	r := s.rules.Load()
 	if !r.lists(list) {
-		s.reload(now, r.with(list))
+		reload(s, now, r.with(list))
 		s.note(policy.Event{Kind: policy.KindEndpointsMoved, At: now, Code: policy.EndpointsNew, Count: int64(len(list))})
 		return true
 	}
@@ -198,7 +202,7 @@ func (ps *places) note(s *State, now clock.Instant, gone endpoints.Set) {
 }
 
 // NoteKept says that other endpoints could not be had, so that those before stay.
-func (s *State) NoteKept(now clock.Instant) {
+func NoteKept(s *State, now clock.Instant) {
 	s.note(policy.Event{Kind: policy.KindEndpointsMoved, At: now, Code: policy.EndpointsKept, Count: int64(len(s.rules.Load().Policy.Endpoints.List))})
 }
 

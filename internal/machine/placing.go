@@ -32,16 +32,16 @@ type stay struct {
 
 func (g *placing) visit(t *Ticket) *stay { return &g.visits[t.Attempt-1] }
 
-// beginPlacing readies the call for endpoints.
-func (c *Call) beginPlacing(p *Params) {
-	among := c.state.places()
+// beginPlacing readies a call for endpoints.
+func beginPlacing(c *Call, p *Params) {
+	among := placesOf(c.state)
 	if among == nil { // a reload has just removed them
 		return
 	}
 	g := &placing{among: among, sticky: p.Keyed && !among.shared, only: among.find(p.Endpoint)}
 	g.moves = c.safe && !g.sticky && g.only == nil
 	g.visits = g.room[:0]
-	c.at = g
+	c.sent.at = g
 }
 
 // bound is the only endpoint that the next attempt may go to, or nil.
@@ -53,22 +53,21 @@ func (g *placing) bound() *place {
 }
 
 // stranded reports whether the call is bound to an endpoint that is left out. Where none works, none is.
-func (c *Call) stranded(now clock.Instant) (after time.Duration, stranded bool) {
-	p := c.at.bound()
-	if p == nil || p.guard.off() || c.at.among.working(now) == 0 {
+func (g *placing) stranded(now clock.Instant) (after time.Duration, stranded bool) {
+	p := g.bound()
+	if p == nil || p.guard.off() || g.among.working(now) == 0 {
 		return 0, false
 	}
 	return p.guard.breaker.Shut(now)
 }
 
 // depart chooses the endpoint of an attempt, and asks its breaker.
-func (c *Call) depart(now clock.Instant, hedge bool) {
-	g := c.at
+func (g *placing) depart(c *Call, now clock.Instant, hedge bool) {
 	out, due := g.among.health(now)
 	g.among.note(c.state, now, out|due)
 	var v stay
 	for v.to == nil {
-		i, why := c.choose(now, out, due, hedge)
+		i, why := g.choose(c, now, out, due, hedge)
 		p, ok := g.among.list[i], true
 		if why == endpoints.Probe || !(out | due).Has(i) {
 			v.permit, ok = p.guard.Enter(now)
@@ -91,8 +90,7 @@ func (c *Call) depart(now clock.Instant, hedge bool) {
 	g.visits = append(g.visits, v)
 }
 
-func (c *Call) choose(now clock.Instant, out, due endpoints.Set, hedge bool) (at int, why endpoints.Why) {
-	g := c.at
+func (g *placing) choose(c *Call, now clock.Instant, out, due endpoints.Set, hedge bool) (at int, why endpoints.Why) {
 	if p := g.bound(); p != nil {
 		for i, one := range g.among.list {
 			if one == p && due.Has(i) && !hedge {
@@ -114,8 +112,7 @@ func (c *Call) choose(now clock.Instant, out, due endpoints.Set, hedge bool) (at
 
 // arrive tells the endpoint what an attempt showed of it, and returns what that shows of the
 // dependency: that one endpoint fails, while another works, says nothing.
-func (c *Call) arrive(now clock.Instant, t *Ticket, o *policy.Outcome, shows breaker.Result, loser bool) breaker.Result {
-	g := c.at
+func (g *placing) arrive(now clock.Instant, t *Ticket, o *policy.Outcome, shows breaker.Result, loser bool) breaker.Result {
 	v := g.visit(t)
 	result := endpoints.Nothing
 	switch {
@@ -136,16 +133,16 @@ func (c *Call) arrive(now clock.Instant, t *Ticket, o *policy.Outcome, shows bre
 			g.stuck = nil
 		}
 	}
-	if shows == breaker.Bad && c.othersWork(now, v.to) {
+	if shows == breaker.Bad && g.othersWork(now, v.to) {
 		return breaker.Neutral
 	}
 	return shows
 }
 
 // othersWork reports whether another endpoint than that one works.
-func (c *Call) othersWork(now clock.Instant, but *place) bool {
-	working := c.at.among.working(now)
-	for i, p := range c.at.among.list {
+func (g *placing) othersWork(now clock.Instant, but *place) bool {
+	working := g.among.working(now)
+	for i, p := range g.among.list {
 		if p == but {
 			working &^= endpoints.Of(i)
 		}
@@ -155,28 +152,27 @@ func (c *Call) othersWork(now clock.Instant, but *place) bool {
 
 // elsewhere reports whether the next attempt can go to an endpoint that works and where the call has not been. It
 // needs no wait then.
-func (c *Call) elsewhere(now clock.Instant, class policy.Class) bool {
-	g := c.at
+func (g *placing) elsewhere(now clock.Instant, class policy.Class) bool {
 	return (apart(class) || class == policy.ClassThrottled) && g.bound() == nil && g.among.working(now)&^g.tried != 0
 }
 
-// holdPlace lets an endpoint alone that asked for time, and reports whether others take its attempts.
-func (c *Call) holdPlace(now clock.Instant, t *Ticket, o *policy.Outcome) bool {
-	p := c.at.visit(t).to
-	if !c.othersWork(now, p) {
+// hold lets an endpoint alone that asked for time, and reports whether others take its attempts.
+func (g *placing) hold(now clock.Instant, t *Ticket, o *policy.Outcome, p *policy.Policy) bool {
+	at := g.visit(t).to
+	if !g.othersWork(now, at) {
 		return false
 	}
 	after := o.After
 	if !o.HasAfter {
-		after = c.rules.Policy.Retry.Backoff.Base
+		after = p.Retry.Backoff.Base
 	}
-	p.held.Store(int64(now.Add(min(max(after, 0), c.rules.Policy.Pace.Max))))
+	at.held.Store(int64(now.Add(min(max(after, 0), p.Pace.Max))))
 	return true
 }
 
-// placeEnded corrects what an endpoint's breaker has counted of a result that lived on.
-func (c *Call) placeEnded(now clock.Instant, t *Ticket, broke bool) {
-	switch v := c.at.visit(t); {
+// ended corrects what an endpoint's breaker has counted of a result that lived on.
+func (g *placing) ended(now clock.Instant, t *Ticket, broke bool) {
+	switch v := g.visit(t); {
 	case !v.permit.Held():
 	case broke:
 		v.to.guard.breaker.Fail(now, 0, v.permit, v.receipt)
@@ -185,16 +181,13 @@ func (c *Call) placeEnded(now clock.Instant, t *Ticket, broke bool) {
 	}
 }
 
-// Endpoint returns where an attempt goes. It is nil where there are no endpoints.
-func (c *Call) Endpoint(t *Ticket) *policy.Endpoint {
-	if c.at == nil || int(t.Attempt) > len(c.at.visits) {
-		return nil
+// EndpointOf returns where an attempt of a call goes. It is nil where there are no endpoints.
+func EndpointOf(c *Call, t *Ticket) *policy.Endpoint {
+	if g := c.sent.at; g != nil && int(t.Attempt) <= len(g.visits) {
+		return &g.visit(t).to.Endpoint
 	}
-	return &c.at.visit(t).to.Endpoint
+	return nil
 }
-
-// Placed reports whether attempts go to endpoints.
-func (c *Call) Placed() bool { return c.at != nil }
 
 // place is the name of the endpoint where the call is bound to, or was last.
 func (g *placing) place() string {
@@ -207,9 +200,9 @@ func (g *placing) place() string {
 	return ""
 }
 
-// place is the endpoint's name for events.
-func (c *Call) place(t *Ticket) string {
-	if e := c.Endpoint(t); e != nil {
+// placeOf is the name of an attempt's endpoint for events.
+func placeOf(c *Call, t *Ticket) string {
+	if e := EndpointOf(c, t); e != nil {
 		return e.Name
 	}
 	return ""

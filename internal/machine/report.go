@@ -22,8 +22,8 @@ func (c *Call) report(now clock.Instant, t *Ticket, o *policy.Outcome, loser boo
 		o.Class == policy.ClassContention && c.slow(now, t) { // it waited for another call, and not for the dependency
 		shows = breaker.Neutral
 	}
-	if c.at != nil {
-		shows = c.arrive(now, t, o, shows, loser)
+	if c.sent.at != nil {
+		shows = c.sent.at.arrive(now, t, o, shows, loser)
 	}
 	if t.held.permit.Held() {
 		c.settlePermit(now, t.held.permit, shows, c.openHint(o), o.Open)
@@ -128,7 +128,7 @@ func (c *Call) openHint(o *policy.Outcome) time.Duration {
 // for. A throttled attempt that names no time asks for one wait of the backoff.
 func (c *Call) holdBack(now clock.Instant, t *Ticket, o *policy.Outcome) {
 	p := c.rules.Policy.Pace
-	if p.Off || c.partitionName() == policy.Overflow || c.at != nil && c.holdPlace(now, t, o) {
+	if p.Off || c.partitionName() == policy.Overflow || c.sent.at != nil && c.sent.at.hold(now, t, o, &c.rules.Policy) {
 		return
 	}
 	after := o.After

@@ -50,7 +50,7 @@ func (c *Call) plan(now clock.Instant) {
 		c.finish(now, why)
 		return
 	}
-	if c.at != nil && c.elsewhere(now, o.Class) { // what one endpoint asked for concerns no other
+	if c.sent.at != nil && c.sent.at.elsewhere(now, o.Class) { // what one endpoint asked for concerns no other
 		o.Elsewhere, o.HasAfter = true, false
 	}
 	wait := c.backoff(o)
@@ -65,8 +65,8 @@ func (c *Call) plan(now clock.Instant) {
 		c.finish(now, why)
 		return
 	}
-	if c.at != nil {
-		if after, stranded := c.stranded(at); stranded {
+	if c.sent.at != nil {
+		if after, stranded := c.sent.at.stranded(at); stranded {
 			c.end.after = after + wait
 			c.finish(now, policy.BreakerOpen)
 			return
@@ -132,7 +132,7 @@ func (c *Call) backoff(o *policy.Outcome) time.Duration {
 		u := chance.U(c.draw(), 0, uint64(c.sent.tries), chance.After)
 		return c.end.after + time.Duration(u*float64(max(b.Base, c.end.after/5)))
 	}
-	if o.Elsewhere && (apart(o.Class) || c.at != nil) || o.NeverSent && c.rules.Policy.Retry.Immediate && c.sent.tries == 1 {
+	if o.Elsewhere && (apart(o.Class) || c.sent.at != nil) || o.NeverSent && c.rules.Policy.Retry.Immediate && c.sent.tries == 1 {
 		return 0
 	}
 	var u float64

@@ -7,7 +7,6 @@ import (
 
 	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/budget"
-	"github.com/gabion-go/gabion/internal/endpoints"
 	"github.com/gabion-go/gabion/internal/learned"
 	"github.com/gabion-go/gabion/internal/ratelimit"
 	"github.com/gabion-go/gabion/policy"
@@ -45,11 +44,8 @@ type Rules struct {
 	plain     bool                // no layer but these: breaker, bulkhead of a fixed limit, and a budget that asks for nothing at the end of a success
 	learns    bool                // a part besides the breaker counts successes
 	throttled bool
-	placed    bool            // there are endpoints
-	ways      endpoints.Rules // how they are chosen
-	away      breaker.Rules   // when one is left out
-	whole     things          // what wraps the whole call and not each attempt
-	parts     bool            // some layer is on that not every dependency has
+	whole     things // what wraps the whole call and not each attempt
+	parts     bool   // some layer is on that not every dependency has
 }
 
 // contentionWindow is the time over which conflicts and what is made again after them
@@ -112,8 +108,7 @@ func compile(p policy.Policy) *Rules {
 	if r.shares {
 		r.whole |= aPlace
 	}
-	r.placed, r.ways, r.away = len(p.Endpoints.List) > 0, waysOf(&p.Endpoints), awayFrom(&p)
-	r.plain = !r.placed && r.whole == 0 && !r.throttled && !r.learns && r.limit == nil && p.RateLimit.Rate == 0 && p.Hedge.Max <= 0
+	r.plain = !r.placed() && r.whole == 0 && !r.throttled && !r.learns && r.limit == nil && p.RateLimit.Rate == 0 && p.Hedge.Max <= 0
 	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || r.throttled || r.deposits || r.bucket
 	return r
 }

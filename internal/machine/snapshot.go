@@ -37,7 +37,7 @@ func (s *State) Stats(now clock.Instant) policy.Stats {
 			st.Partitions = append(st.Partitions, one)
 		})
 	}
-	s.places().stats(now, r, &st)
+	placesOf(s).stats(now, r, &st)
 	slices.SortFunc(st.Partitions, func(a, b policy.PartitionStats) int { return strings.Compare(a.Name, b.Name) })
 	return st
 }
@@ -100,7 +100,7 @@ func (s *State) Quiet(now clock.Instant) bool {
 		_, held := p.pacer.Load().held(now)
 		quiet = quiet && !held && (b == nil || b.Idle(now))
 	})
-	if ps := s.places(); ps != nil {
+	if ps := placesOf(s); ps != nil {
 		for _, p := range ps.list {
 			quiet = quiet && p.guard.breaker.Idle(now)
 		}

@@ -92,10 +92,10 @@ func (s *State) Reload(now clock.Instant, r *Rules) {
 	if p := s.part(); p != nil && p.followed != nil {
 		r = r.with(*p.followed)
 	}
-	s.reload(now, r)
+	reload(s, now, r)
 }
 
-func (s *State) reload(now clock.Instant, r *Rules) {
+func reload(s *State, now clock.Instant, r *Rules) {
 	s.furnish(now, r)
 	old := s.rules.Swap(r)
 	s.eachPartition(func(p *partition, name string) {
@@ -142,7 +142,7 @@ func (s *State) furnish(now clock.Instant, r *Rules) {
 		w.Resize(now, r.Policy.Retry.Budget.Window)
 		s.flags.Add(nextEpoch) // earlier reservations are not refunded into it
 	}
-	s.furnishPlaces(now, r)
+	furnishPlaces(s, now, r)
 	s.furnishPartition(now, &s.main, r, "")
 }
 
@@ -309,7 +309,7 @@ func (s *State) Breaker(partition string) *breaker.Breaker {
 			return p.breaker.Load()
 		}
 	}
-	if p := s.places().find(partition); p != nil {
+	if p := placesOf(s).find(partition); p != nil {
 		return p.guard.breaker
 	}
 	return nil
