@@ -120,7 +120,7 @@ func (e *Endpoint) known(now clock.Instant) float64 {
 const (
 	silentOut   = 5 // are out at least
 	silentTimes = 8 // and none has ended for as long as that many take
-	silentLeast = time.Second
+	silentLeast = 500 * time.Millisecond
 )
 
 // Silent reports whether several attempts are out and none has ended for long, which a breaker sees

@@ -208,8 +208,8 @@ func TestSilence(t *testing.T) {
 		t.Error("too few are out")
 	}
 	e.Enter(0)
-	if e.Silent(s) || !e.Silent(s+1) {
-		t.Error("it is silent when more than a second has passed")
+	if e.Silent(s/2) || !e.Silent(s/2+1) {
+		t.Error("it is silent when more than half a second has passed")
 	}
 	e.Leave(s, time.Second, Good)
 	e.Enter(s)

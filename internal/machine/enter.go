@@ -347,7 +347,11 @@ func (c *Call) send(now clock.Instant, s *Step, permit breaker.Permit, hedge boo
 	if c.rules.whole != 0 {
 		c.keep(&t.held)
 	}
-	t.endBy(c.timeFor(now, t), c.deadline)
+	limit := c.timeFor(now, t)
+	if c.sent.at != nil {
+		limit = c.sent.at.limit(t, limit)
+	}
+	t.endBy(limit, c.deadline)
 	c.taken.has = c.taken.kept
 	c.phase = away
 	c.sent.out |= t.bit()

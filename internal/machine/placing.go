@@ -28,6 +28,7 @@ type stay struct {
 	to      *place
 	permit  breaker.Permit
 	receipt breaker.Receipt // of a result that lives on
+	brief   time.Duration   // how long it may take, where that is less than others; zero means as long
 }
 
 func (g *placing) visit(t *Ticket) *stay { return &g.visits[t.Attempt-1] }
@@ -77,6 +78,9 @@ func (g *placing) depart(c *Call, now clock.Instant, hedge bool) {
 			continue
 		}
 		v.to = p
+		if why == endpoints.Probe && g.moves {
+			v.brief = g.among.brief(now, out|due)
+		}
 		g.tried |= endpoints.Of(i)
 		if why == endpoints.Panicked {
 			g.among.spread.Add(1)
@@ -88,6 +92,28 @@ func (g *placing) depart(c *Call, now clock.Instant, hedge bool) {
 	}
 	v.to.known.Enter(now)
 	g.visits = append(g.visits, v)
+}
+
+// leastBrief is the least time that a probe has.
+const leastBrief = 50 * time.Millisecond
+
+// brief is how long a probe may take whose work can be done elsewhere afterwards: several times what it takes at the
+// endpoints that work. Without one that is known, it has as long as others.
+func (ps *places) brief(now clock.Instant, gone endpoints.Set) (most time.Duration) {
+	for i, p := range ps.list {
+		if cost := p.known.Stats(now).Cost; cost > 0 && !gone.Has(i) {
+			most = max(most, leastBrief, 3*cost)
+		}
+	}
+	return most
+}
+
+// limit is how long an attempt may take that would have so long by the policy; zero means no bound.
+func (g *placing) limit(t *Ticket, limit time.Duration) time.Duration {
+	if v := g.visit(t); v.brief > 0 && !t.lone && (limit <= 0 || v.brief < limit) {
+		return v.brief
+	}
+	return limit
 }
 
 func (g *placing) choose(c *Call, now clock.Instant, out, due endpoints.Set, hedge bool) (at int, why endpoints.Why) {
