@@ -43,7 +43,7 @@ func (r *Replicas) At(ctx context.Context) *sql.DB {
 }
 
 // Resolve is a [gabion.Resolver]: the replicas that are no further behind than MaxLag and say so within 2 s, in the order of their
-// names, and the primary alone where there is none.
+// names, and the primary alone where no replica is.
 func (r *Replicas) Resolve(ctx context.Context) ([]gabion.Endpoint, error) {
 	if r.Primary == nil {
 		return nil, errors.New("gabionsql: Replicas has no Primary")

@@ -69,7 +69,7 @@ func TestReplicasThatAreTooFarBehindAreNotRead(t *testing.T) {
 		{"one is away", map[string]any{"a": errors.New("away"), "b": 0.1}, "b"},
 		{"nothing is known of one", map[string]any{"a": nil, "b": 0.1}, "b"},
 		{"none is fit", map[string]any{"a": 11.0, "b": 12.0}, "primary"},
-		{"there is none", nil, "primary"},
+		{"there are no replicas", nil, "primary"},
 	} {
 		r := pools(c.lags)
 		list, err := r.Resolve(t.Context())

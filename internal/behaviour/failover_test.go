@@ -101,3 +101,37 @@ func failover(t *testing.T, down func(context.Context) error) {
 	}
 	gabiontest.NothingHeld(t, d)
 }
+
+// An endpoint that hangs costs the callers that find out about it little, since others can do their work.
+func TestAProbeIsBrief(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := ways(policy.EndpointsOrdered, "primary", "backup")
+		p.Safe = true
+		d := gabion.New("payments", p)
+		work := func(ctx context.Context) error {
+			if gabion.EndpointOf(ctx).Name == "primary" {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			time.Sleep(10 * time.Millisecond)
+			return nil
+		}
+		probed, longest := int64(0), time.Duration(0)
+		for i := range 1000 {
+			began := time.Now()
+			if err := d.Run(t.Context(), work); err != nil && i > 20 {
+				t.Error(err)
+			}
+			if st := d.Stats().Endpoints[0]; i == 20 {
+				probed = st.Attempts
+			} else if i > 20 {
+				longest = max(longest, time.Since(began))
+			}
+			time.Sleep(40 * time.Millisecond)
+		}
+		probed = d.Stats().Endpoints[0].Attempts - probed
+		if longest > 70*time.Millisecond || probed < 10 || probed > 60 {
+			t.Errorf("%d probes, and the longest call took %v", probed, longest)
+		}
+	})
+}

@@ -180,7 +180,7 @@ const (
 func (s *sim) send(c *call, t *machine.Ticket) {
 	e := &s.edges[c.edge]
 	i, gen, a := s.attempts.take()
-	*a = attempt{self: i, gen: gen, call: c.self, edge: c.edge, service: s.placed(c, e, t), ticket: *t, out: true, there: true, sent: s.now}
+	*a = attempt{self: i, gen: gen, call: c.self, edge: c.edge, service: placed(s, c, e, t), ticket: *t, out: true, there: true, sent: s.now}
 	c.sent++
 	a.try = c.sent
 	a.priority = int8(e.Priority)
@@ -203,7 +203,7 @@ func (s *sim) send(c *call, t *machine.Ticket) {
 }
 
 // placed is the service that an attempt goes to: that of its endpoint, if the policy has any.
-func (s *sim) placed(c *call, e *edge, t *machine.Ticket) int {
+func placed(s *sim, c *call, e *edge, t *machine.Ticket) int {
 	to := e.To
 	if at := machine.EndpointOf(&c.machine, t); at != nil {
 		for i := range s.services {
@@ -212,12 +212,12 @@ func (s *sim) placed(c *call, e *edge, t *machine.Ticket) int {
 			}
 		}
 	}
-	s.move(e, to, 1)
+	move(s, e, to, 1)
 	return to
 }
 
 // move counts attempts that go to another service than the one that is called.
-func (s *sim) move(e *edge, to int, n int64) {
+func move(s *sim, e *edge, to int, n int64) {
 	s.moved[to] += n
 	s.moved[e.To] -= n
 }
@@ -227,7 +227,7 @@ func (a *attempt) depart(s *sim) {
 	e := &s.edges[a.edge]
 	s.rec.attempted(s, e, a)
 	if a.draws.Yes(e.Loss) {
-		s.move(e, a.service, -1)
+		move(s, e, a.service, -1)
 		e.n.Astray++
 		a.there = false
 		s.arm(a)
