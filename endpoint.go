@@ -37,7 +37,8 @@ func EndpointOf(ctx context.Context) Endpoint {
 
 // WithEndpoint sends the call to the endpoint of that name and to no other, as for an operation whose
 // outcome there is not known, and which is repeated with the same key: see [Error.Endpoint]. If the endpoint is left out, and others
-// work, the call ends with [policy.BreakerOpen]. A name that the policy does not have ends it before anything is sent.
+// work, the call ends with [policy.BreakerOpen]. A name that the policy does not have ends it before anything is sent. The
+// empty name means any.
 func WithEndpoint(name string) CallOption { return CallOption{set: setEndpoint, text: name} }
 
 // placeKey finds the placedContext of an attempt.

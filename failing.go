@@ -32,7 +32,10 @@ func (r *runner) failed(v machine.End, last error) error {
 	}
 	e := &Error{
 		Dependency: r.d.name, Reason: v.Reason, Effect: v.Effect,
-		Endpoint: v.Endpoint, Attempts: v.Attempts, RetryAfter: v.RetryAfter, Cause: v.Cause, Numbers: v.Numbers, Err: last,
+		Attempts: v.Attempts, RetryAfter: v.RetryAfter, Cause: v.Cause, Numbers: v.Numbers, Err: last,
+	}
+	if machine.Placed(&r.call) {
+		e.Endpoint = machine.PlaceOf(&r.call)
 	}
 	if r.part != nil {
 		r.part.explain(r, e)

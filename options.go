@@ -180,9 +180,11 @@ func (c *callOptions) apply(o *CallOption) {
 	case setPartition:
 		c.Partition = o.text
 	case setEndpoint:
-		c.Endpoint = o.text
+		if c.Endpoint = nil; o.text != "" {
+			c.Endpoint = &o.text
+		}
 	case setNoEndpoint:
-		c.NoEndpoint = true
+		c.Endpoint = new("")
 	case setJudge:
 		c.judge = o.judge
 	case setDiscard:

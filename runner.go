@@ -60,8 +60,8 @@ func (r *runner) read(opts []CallOption) error {
 		if err := r.o.problem(); err != nil {
 			return d.turnAway(r.ctx, &r.o, &Error{Dependency: d.name, Reason: policy.Invalid, Err: err})
 		}
-		if r.o.Endpoint != "" && r.part == nil && !machine.HasEndpoint(d.state, r.o.Endpoint) {
-			return d.turnAway(r.ctx, &r.o, &Error{Dependency: d.name, Reason: policy.Invalid, Err: noEndpoint(d, r.o.Endpoint)})
+		if e := r.o.Endpoint; e != nil && *e != "" && r.part == nil && !machine.HasEndpoint(d.state, *e) {
+			return d.turnAway(r.ctx, &r.o, &Error{Dependency: d.name, Reason: policy.Invalid, Err: noEndpoint(d, *e)})
 		}
 	}
 	if deadline, ok := r.ctx.Deadline(); ok {
@@ -185,7 +185,7 @@ func (r *runner) context(parent context.Context, t *machine.Ticket) (*attemptCon
 	var a *attemptContext
 	var seen context.Context
 	switch {
-	case machine.EndpointOf(&r.call, t) != nil:
+	case machine.Placed(&r.call):
 		a, seen = place(r, t)
 	case r.o.key == "":
 		a = new(attemptContext)

@@ -70,25 +70,24 @@ func (t *Ticket) bit() uint64 { return 1 << (t.Attempt - 1) }
 
 // Params is what one call brings along.
 type Params struct {
-	Deadline   clock.Instant // the caller's own; zero or clock.Never means none
-	Timeout    time.Duration // in place of the policy's Timeout.Call; zero means the policy's
-	Safe       bool          // declared safe to repeat
-	Keyed      bool          // has a key, which makes it safe to repeat as long as every attempt uses it: see Unkeyed
-	NoRetry    bool          // one attempt, whatever the policy says
-	Repeat     bool          // the work was tried before, in a call of its own: the budget pays for the first attempt, too
-	NoHedge    bool          // never hedge, whatever the policy says
-	Strict     bool          // attempts keep their timeout, also while they are cut off in series
-	NoSlot     bool          // takes no slot: what it works with is bounded elsewhere, as the connections of a pool are
-	NoQueue    bool          // takes a slot if one is free, and goes without where none is: it has a connection of a pool that is no larger
-	Inside     bool          // part of work that was admitted, as a statement of a transaction is: nothing refuses or delays it, and it takes no slot
-	Priority   bulkhead.Priority
-	Shard      uint32 // which shard of the counters; any number
-	Tenant     string // whose call it is, for fair shares
-	Partition  string // whose breaker, for partitioned dependencies
-	NoEndpoint bool   // goes to none of them
-	Endpoint   string // the only endpoint that may be asked; empty means any
-	Waker      bulkhead.Waker
-	Log        *Log // nil means unobserved, which costs nothing
+	Deadline  clock.Instant // the caller's own; zero or clock.Never means none
+	Timeout   time.Duration // in place of the policy's Timeout.Call; zero means the policy's
+	Safe      bool          // declared safe to repeat
+	Keyed     bool          // has a key, which makes it safe to repeat as long as every attempt uses it: see Unkeyed
+	NoRetry   bool          // one attempt, whatever the policy says
+	Repeat    bool          // the work was tried before, in a call of its own: the budget pays for the first attempt, too
+	NoHedge   bool          // never hedge, whatever the policy says
+	Strict    bool          // attempts keep their timeout, also while they are cut off in series
+	NoSlot    bool          // takes no slot: what it works with is bounded elsewhere, as the connections of a pool are
+	NoQueue   bool          // takes a slot if one is free, and goes without where none is: it has a connection of a pool that is no larger
+	Inside    bool          // part of work that was admitted, as a statement of a transaction is: nothing refuses or delays it, and it takes no slot
+	Priority  bulkhead.Priority
+	Shard     uint32  // which shard of the counters; any number
+	Tenant    string  // whose call it is, for fair shares
+	Partition string  // whose breaker, for partitioned dependencies
+	Endpoint  *string // the only one that may be asked, or none if it is empty; nil means any
+	Waker     bulkhead.Waker
+	Log       *Log // nil means unobserved, which costs nothing
 }
 
 // phase is where a call stands between two verbs.
@@ -173,7 +172,7 @@ func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 	if p.Partition != "" {
 		c.enterPartition(now, p.Partition)
 	}
-	if r.placed() && !p.NoEndpoint {
+	if r.placed() && (p.Endpoint == nil || *p.Endpoint != "") {
 		beginPlacing(c, p)
 	}
 	c.hedge.on = r.Policy.Hedge.Max > 0 && c.safe && !p.NoHedge && !p.NoRetry

@@ -14,7 +14,6 @@ type End struct {
 	Reason     policy.Reason // None is success
 	Effect     policy.Effect // may it have happened?
 	Attempts   int           // how many were sent
-	Endpoint   string        // the one that the last attempt went to, or that the call is bound to; empty where there are none
 	RetryAfter time.Duration
 	Cause      string          // BreakerOpen: what opened it, as breaker.Cause says it
 	Numbers    *policy.Numbers // nil where the reason has none
@@ -38,9 +37,6 @@ func (c *Call) End() End {
 	v := End{Reason: c.end.reason, Effect: effect, Attempts: int(c.sent.n), RetryAfter: c.end.after, Numbers: c.end.numbers}
 	if c.end.reason == policy.BreakerOpen {
 		v.Cause = c.end.cause.String()
-	}
-	if c.sent.at != nil {
-		v.Endpoint = c.sent.at.place()
 	}
 	return v
 }

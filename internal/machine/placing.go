@@ -39,7 +39,10 @@ func beginPlacing(c *Call, p *Params) {
 	if among == nil { // a reload has just removed them
 		return
 	}
-	g := &placing{among: among, sticky: p.Keyed && !among.shared, only: among.find(p.Endpoint)}
+	g := &placing{among: among, sticky: p.Keyed && !among.shared}
+	if p.Endpoint != nil {
+		g.only = among.find(*p.Endpoint)
+	}
 	g.moves = c.safe && !g.sticky && g.only == nil
 	g.visits = g.room[:0]
 	c.sent.at = g
@@ -214,6 +217,12 @@ func EndpointOf(c *Call, t *Ticket) *policy.Endpoint {
 	}
 	return nil
 }
+
+// Placed reports whether the attempts of a call go to endpoints.
+func Placed(c *Call) bool { return c.sent.at != nil }
+
+// PlaceOf is the name of the endpoint to which a call that is [Placed] is bound, or where it was last.
+func PlaceOf(c *Call) string { return c.sent.at.place() }
 
 // place is the name of the endpoint where the call is bound to, or was last.
 func (g *placing) place() string {
