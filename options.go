@@ -181,7 +181,7 @@ func (c *callOptions) apply(o *CallOption) {
 		c.Partition = o.text
 	case setEndpoint:
 		if c.Endpoint = nil; o.text != "" {
-			c.Endpoint = &o.text
+			c.Endpoint = new(o.text)
 		}
 	case setNoEndpoint:
 		c.Endpoint = new("")
