@@ -143,6 +143,9 @@ func TestAnUnknownOutcomeAtADeadEndpointStaysUnknown(t *testing.T) {
 	})
 }
 
+// C51
+//
+// Attempts are spread over all, and an event says so.
 func TestWhereNoneWorksNoneIsLeftOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := ways(policy.EndpointsEqual, "a", "b", "c")
