@@ -135,3 +135,35 @@ func TestAProbeIsBrief(t *testing.T) {
 		}
 	})
 }
+
+// Where all calls have keys, none can be moved to another endpoint. The primary is asked all the same, a little later.
+func TestAPrimaryOfKeyedCallsComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := gabion.New("payments", ways(policy.EndpointsOrdered, "primary", "backup"))
+		began, down := time.Now(), 30*time.Second
+		var s seen
+		work := func(ctx context.Context) error {
+			gabion.Key(ctx)
+			if s.add(ctx) == "primary" && time.Since(began) < down {
+				return classify.Transient(errDown)
+			}
+			return nil
+		}
+		failed := 0
+		for time.Since(began) < down+10*time.Second {
+			if d.Run(t.Context(), work, gabion.WithKey("k")) != nil {
+				failed++
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		s.names = nil
+		for range 100 {
+			if err := d.Run(t.Context(), work, gabion.WithKey("k")); err != nil {
+				t.Error(err)
+			}
+		}
+		if n := s.count(); n["primary"] != 100 || failed > 15 {
+			t.Errorf("10 s after its end: %v, %d calls failed", n, failed)
+		}
+	})
+}

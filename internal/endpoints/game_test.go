@@ -29,7 +29,7 @@ func naive(l *List, q *Query, ejected Set) (may Set) {
 	}
 	for i := range n {
 		works := !q.Out.Has(i) && !q.Due.Has(i)
-		probe := q.Due.Has(i) && !q.Tried.Has(i) && (working == 0 || q.First && q.Moves)
+		probe := q.Due.Has(i) && !q.Tried.Has(i) && (working == 0 || q.First && (q.Moves || q.Late.Has(i)))
 		past := q.First && !l.Rules.Ordered && !ejected.Has(i)
 		if works || working == 0 || probe || past {
 			may |= Of(i)
@@ -74,6 +74,7 @@ func play(t *testing.T, seed uint64, n int, ordered bool, moves int) {
 				l.All[i].Leave(now, time.Duration(r.Int64N(int64(time.Second))), Result(r.IntN(3)))
 			}
 		}
+		q.Late = Set(r.Uint64() & r.Uint64())
 		q.First, q.Moves, q.U = r.IntN(2) == 0, r.IntN(2) == 0, draws(r)
 		if q.First {
 			q.Tried = 0

@@ -13,6 +13,7 @@ type List struct {
 type Query struct {
 	Out   Set        // those whose breaker refuses
 	Due   Set        // those that one attempt may find out about
+	Late  Set        // of Due, those that no call has found out about for a while: any first attempt may
 	Tried Set        // those where this call has been
 	First bool       // the call has sent nothing yet
 	Moves bool       // the work may be done at any endpoint, and at another one after it failed
@@ -73,7 +74,7 @@ func (e *Endpoint) since() clock.Instant {
 func (l *List) Pick(now clock.Instant, q *Query) (at int, why Why) {
 	gone := (q.Out | q.Due) & l.all()
 	panicked := gone == l.all()
-	if due := q.Due & l.all() &^ q.Tried; due != 0 && (panicked || q.First && q.Moves) {
+	if due := q.asks(panicked) & l.all() &^ q.Tried; due != 0 {
 		return l.probe(due, q), Probe
 	}
 	open := l.all()
@@ -94,6 +95,17 @@ func (l *List) Pick(now clock.Instant, q *Query) (at int, why Why) {
 		return l.ordered(now, open, q, why)
 	}
 	return l.equal(now, open, q), why
+}
+
+// asks are those that the attempt may find out about.
+func (q *Query) asks(panicked bool) Set {
+	switch {
+	case panicked || q.First && q.Moves:
+		return q.Due
+	case q.First:
+		return q.Due & q.Late
+	}
+	return 0
 }
 
 func (l *List) probe(due Set, q *Query) int {

@@ -97,6 +97,20 @@ func (g *placing) depart(c *Call, now clock.Instant, hedge bool) {
 	g.visits = append(g.visits, v)
 }
 
+// patience is how long an endpoint that may be asked again waits for a call whose work can be done elsewhere. Then any call
+// asks, for else one that gets nothing but calls with keys would never come back.
+const patience = 2 * time.Second
+
+// late are the endpoints of due that wait for longer.
+func (ps *places) late(now clock.Instant, due endpoints.Set) (late endpoints.Set) {
+	for ; due != 0; due &= due - 1 {
+		if i := due.First(); !ps.list[i].guard.shut(now.Add(-patience)) {
+			late |= endpoints.Of(i)
+		}
+	}
+	return late
+}
+
 // leastBrief is the least time that a probe has.
 const leastBrief = 50 * time.Millisecond
 
@@ -129,7 +143,7 @@ func (g *placing) choose(c *Call, now clock.Instant, out, due endpoints.Set, hed
 			}
 		}
 	}
-	q := endpoints.Query{Out: out, Due: due, Tried: g.tried, First: c.sent.n == 1, Moves: g.moves}
+	q := endpoints.Query{Out: out, Due: due, Late: g.among.late(now, due), Tried: g.tried, First: c.sent.n == 1, Moves: g.moves}
 	if hedge {
 		q.Out, q.Due = out|due, 0
 	}
