@@ -43,7 +43,7 @@ type lagRow struct{ v any }
 func (r *lagRow) Columns() []string { return []string{"v"} }
 func (r *lagRow) Close() error      { return nil }
 func (r *lagRow) Next(to []driver.Value) error {
-	if r.v == io.EOF { //nolint:errorlint // it is the value itself
+	if r.v == io.EOF {
 		return io.EOF
 	}
 	to[0], r.v = r.v, io.EOF
