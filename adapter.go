@@ -12,6 +12,7 @@ import (
 
 func init() {
 	adapter.NoSlot, adapter.NoQueue, adapter.Inside = CallOption{set: setNoSlot}, CallOption{set: setNoQueue}, CallOption{set: setInside}
+	adapter.NoEndpoint = CallOption{set: setNoEndpoint}
 	adapter.Repeat, adapter.Strict = CallOption{set: setRepeat}, CallOption{set: setStrict}
 	adapter.HoldSlot = func(a any) { a.(*Attempt).holdSlot() }
 	adapter.Spare = func(a any) { a.(*Attempt).spare() }
@@ -74,7 +75,7 @@ func (a adapted) PutOffRefused(seed uint64) time.Duration { return a.d.state.Put
 
 // NewAddress implements adapter.Dependency.
 func (a adapted) NewAddress(name string) adapter.Address {
-	return address{a.d, a.d.state.NewAddress(a.d.now(), name)}
+	return address{a.d, a.d.state.NewAddress(name)}
 }
 
 // address is one of several addresses behind a dependency, as adapters see it.

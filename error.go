@@ -26,6 +26,7 @@ type Error struct {
 	Dependency string        // who was called
 	Reason     Reason        // why the call ended
 	Effect     Effect        // may it have happened?
+	Endpoint   string        // where the last attempt went, or the only one that the call may go to; empty where there are no endpoints
 	Attempts   int           // how many attempts were sent
 	RetryAfter time.Duration // when to come back, from now; zero means not known
 	Cause      string        // BreakerOpen: the cause of it, as policy.BreakerCause says it; empty where it is not known
@@ -55,6 +56,9 @@ func (e *Error) head() *strings.Builder {
 	fmt.Fprintf(b, "%s: %s", e.Dependency, e.Reason)
 	if about := e.about(); about != "" {
 		b.WriteString(" (" + about + ")")
+	}
+	if e.Endpoint != "" {
+		b.WriteString(" at " + e.Endpoint)
 	}
 	switch {
 	case e.Reason == policy.PoolExhausted && e.Attempts <= 1:

@@ -34,6 +34,9 @@ func (r *runner) failed(v machine.End, last error) error {
 		Dependency: r.d.name, Reason: v.Reason, Effect: v.Effect,
 		Attempts: v.Attempts, RetryAfter: v.RetryAfter, Cause: v.Cause, Numbers: v.Numbers, Err: last,
 	}
+	if machine.Placed(&r.call) {
+		e.Endpoint = machine.PlaceOf(&r.call)
+	}
 	if r.part != nil {
 		r.part.explain(r, e)
 	}

@@ -356,11 +356,7 @@ func (d *Dependency) reportLoser(crash any) {
 
 func (d *Dependency) logCrash(ctx context.Context, what string, crash any) {
 	defer func() { _ = recover() }() // the log's handler may panic, too
-	logger := d.logger
-	if logger == nil {
-		logger = slog.Default()
-	}
-	logger.LogAttrs(ctx, slog.LevelError, what, slog.String("dependency", d.name), slog.Any("panic", crash))
+	loggerOf(d).LogAttrs(ctx, slog.LevelError, what, slog.String("dependency", d.name), slog.Any("panic", crash))
 }
 
 // deliver tells the observer what happened to the dependency, and reports whether there was
@@ -377,4 +373,11 @@ func (d *Dependency) deliver(ctx context.Context) (told bool) {
 	}
 	d.state.Deliver(func(e Event) { d.publish(ctx, &e) })
 	return true
+}
+
+func loggerOf(d *Dependency) *slog.Logger {
+	if d.logger == nil {
+		return slog.Default()
+	}
+	return d.logger
 }

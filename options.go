@@ -38,6 +38,8 @@ const (
 	setOperation
 	setTenant
 	setPartition
+	setEndpoint
+	setNoEndpoint
 	setJudge
 	setDiscard
 )
@@ -180,6 +182,12 @@ func (c *callOptions) apply(o *CallOption) {
 		c.Tenant = o.text
 	case setPartition:
 		c.Partition = o.text
+	case setEndpoint:
+		if c.Endpoint = nil; o.text != "" {
+			c.Endpoint = new(o.text)
+		}
+	case setNoEndpoint:
+		c.Endpoint = new("")
 	case setJudge:
 		c.judge = o.judge
 	case setDiscard:

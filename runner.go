@@ -60,6 +60,9 @@ func (r *runner) read(opts []CallOption) error {
 		if err := r.o.problem(); err != nil {
 			return d.turnAway(r.ctx, &r.o, &Error{Dependency: d.name, Reason: policy.Invalid, Err: err})
 		}
+		if e := r.o.Endpoint; e != nil && *e != "" && r.part == nil && !machine.HasEndpoint(d.state, *e) {
+			return d.turnAway(r.ctx, &r.o, &Error{Dependency: d.name, Reason: policy.Invalid, Err: noEndpoint(d, *e)})
+		}
 	}
 	if deadline, ok := r.ctx.Deadline(); ok {
 		r.o.Deadline = nonzero(d.instant(deadline))
@@ -181,10 +184,13 @@ func nonzero(t clock.Instant) clock.Instant {
 func (r *runner) context(parent context.Context, t *machine.Ticket) (*attemptContext, context.Context) {
 	var a *attemptContext
 	var seen context.Context
-	if r.o.key == "" {
+	switch {
+	case machine.Placed(&r.call):
+		a, seen = place(r, t)
+	case r.o.key == "":
 		a = new(attemptContext)
 		seen = a
-	} else {
+	default:
 		k := &keyedContext{key: r.o.key}
 		a, seen = &k.attemptContext, k
 	}
@@ -280,9 +286,13 @@ func (r *runner) trace(t *machine.Ticket) (made context.Context, traced bool) {
 	if end := r.call.Deadline(); end != clock.Never {
 		left = end.Sub(t.Sent)
 	}
+	partition := r.o.Partition
+	if e := machine.EndpointOf(&r.call, t); e != nil {
+		partition = e.Name
+	}
 	return a.traceAttempt(r.told, r.d, &Event{
 		Kind: policy.KindAttemptSent, At: t.Sent, Until: t.Deadline, Attempt: t.Attempt, Hedge: t.Hedge, Left: left,
-		Operation: r.o.operation, Partition: r.o.Partition, Call: r.number(),
+		Operation: r.o.operation, Partition: partition, Call: r.number(),
 	}, r.muted), true
 }
 
@@ -299,7 +309,10 @@ func (r *runner) tell(e *Event) {
 		r.tally(e.Took, e.Left, e.Slow)
 		return
 	}
-	e.Operation, e.Call, e.Partition = r.o.operation, r.number(), r.o.Partition
+	e.Operation, e.Call = r.o.operation, r.number()
+	if e.Partition == "" { // else it is the endpoint
+		e.Partition = r.o.Partition
+	}
 	r.d.publishBut(r.told, e, r.muted)
 }
 

@@ -20,12 +20,13 @@ import (
 
 // words are the types that a file writes as one of a few words.
 var words = map[reflect.Type][]string{
-	reflect.TypeFor[policy.Trust]():       wordsOf[policy.Trust](),
-	reflect.TypeFor[policy.KeyMode]():     wordsOf[policy.KeyMode](),
-	reflect.TypeFor[policy.BudgetShape](): wordsOf[policy.BudgetShape](),
-	reflect.TypeFor[policy.Per]():         wordsOf[policy.Per](),
-	reflect.TypeFor[policy.GRPCCode]():    wordsOf[policy.GRPCCode](),
-	reflect.TypeFor[backoff.Kind]():       wordsOf[backoff.Kind](),
+	reflect.TypeFor[policy.Trust]():        wordsOf[policy.Trust](),
+	reflect.TypeFor[policy.KeyMode]():      wordsOf[policy.KeyMode](),
+	reflect.TypeFor[policy.BudgetShape]():  wordsOf[policy.BudgetShape](),
+	reflect.TypeFor[policy.Per]():          wordsOf[policy.Per](),
+	reflect.TypeFor[policy.GRPCCode]():     wordsOf[policy.GRPCCode](),
+	reflect.TypeFor[backoff.Kind]():        wordsOf[backoff.Kind](),
+	reflect.TypeFor[policy.EndpointMode](): wordsOf[policy.EndpointMode](),
 }
 
 // wordsOf asks a type for its words: the texts of its values from 0 on.
@@ -48,6 +49,7 @@ func readOptions() yamlstrict.Options {
 		reflect.TypeFor[time.Duration]():    {Parse: parseDuration},
 		reflect.TypeFor[policy.Ratio]():     {Parse: parseText(reflect.TypeFor[policy.Ratio](), "")},
 		reflect.TypeFor[policy.PerSecond](): {Parse: parseText(reflect.TypeFor[policy.PerSecond](), "")},
+		reflect.TypeFor[policy.Endpoint]():  {Parse: parseText(reflect.TypeFor[policy.Endpoint](), "")},
 	}
 	for t, list := range facts.Words {
 		scalars[t] = yamlstrict.Scalar{Words: list, Parse: parseText(t, "")}
@@ -274,6 +276,8 @@ func meaningless(v reflect.Value, name string) bool {
 		return of != nil && !slices.Contains(of, s.Shape)
 	case policy.Timeout:
 		return name == "AttemptMin" && s.Percentile <= 0
+	case policy.Endpoints:
+		return len(s.List) == 0 || name == "Standing" && s.Mode != policy.EndpointsOrdered
 	}
 	return false
 }

@@ -35,6 +35,7 @@ func (v *vitals) levels(e *evidence) (all []string) {
 	if p.Hedge.Max > 0 && !p.Hedge.Off {
 		add("hedges: %s sent so far, %d brought the answer", plural(s.Totals.Hedges, "was", "were"), s.Totals.HedgesWon)
 	}
+	all = append(all, endpointLevels(s)...)
 	if s.Streams > 0 {
 		add("results: %s still open after their time and hold no slot", plural(s.Streams, "is", "are"))
 	}

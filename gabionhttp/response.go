@@ -26,6 +26,9 @@ func (c *exchange) deliver(f *httpAttempt, attempt *gabion.Attempt, err error) *
 	b.call, b.body, b.attempt, b.from = c, resp.Body, attempt, f
 	b.why, _ = err.(*gabion.Error)
 	resp.Request = c.req
+	if len(c.ways) > 0 {
+		f.located(resp)
+	}
 	if b.why != nil {
 		mark(resp, b.why)
 		if f.said != nil {

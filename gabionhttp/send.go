@@ -21,6 +21,11 @@ func (c *exchange) send(ctx context.Context) (*httpAttempt, error) {
 	ctx = f.follow(ctx)
 	f.out = *c.from.WithContext(ctx) // the copy that this makes stays on the stack
 	out := &f.out
+	if len(c.ways) > 0 {
+		if err := c.aim(out, gabion.EndpointOf(ctx)); err != nil {
+			return f, err
+		}
+	}
 	if err := c.address(ctx, out); err != nil {
 		return f, err
 	}

@@ -163,10 +163,11 @@ type exchange struct {
 	rules    *policy.HTTP  // never changes
 	codes    *policy.GRPC  // never changes
 	margin   time.Duration
-	call     time.Duration // the policy's
-	ours     bool          // the dependency is internal
-	safe     bool          // the policy says so of everything
-	serial   bool          // no two attempts are out at once, so that none outlives the call
+	call     time.Duration     // the policy's
+	ours     bool              // the dependency is internal
+	ways     []policy.Endpoint // never changes
+	safe     bool              // the policy says so of everything
+	serial   bool              // no two attempts are out at once, so that none outlives the call
 	priority policy.Priority
 	key      string             // the caller's
 	asked    classifier         // nil means that the status and the error alone decide
@@ -187,7 +188,7 @@ type exchange struct {
 func (c *exchange) learn(p *policy.Policy) {
 	c.call = p.Timeout.Call
 	c.codes, c.rules, c.margin, c.ours, c.safe = &p.GRPC, &p.HTTP, max(p.Timeout.HopMargin, 0), p.Trust == policy.Internal, p.Safe
-	c.priority = gabion.PriorityOf(c.req.Context())
+	c.priority, c.ways = gabion.PriorityOf(c.req.Context()), p.Endpoints.List
 	c.serial = p.Hedge.Max <= 0 || len(c.req.Trailer) > 0 || // which are set while the body is read, one at a time
 		!machine.HedgeableMethod(c.method(), c.safe) && !c.t.HedgeKeyed
 }
@@ -230,7 +231,7 @@ func (c *exchange) unread(err error) error {
 }
 
 // maxOptions is how many options a call of a Transport can have.
-const maxOptions = 12
+const maxOptions = 13
 
 // soon is how long a body may take to be read without a difference to the call's time.
 const soon = time.Millisecond
@@ -241,6 +242,9 @@ func (c *exchange) options(opts *[maxOptions]gabion.CallOption) int {
 	opts[2], opts[3] = gabion.WithPartition(c.partition()), gabion.WithOperation(c.operation())
 	n := 4
 	add := func(o gabion.CallOption) { opts[n] = o; n++ }
+	if len(c.ways) > 0 && c.req.Response != nil {
+		add(c.endpoint(c.ways))
+	}
 	if c.priority != policy.PriorityNormal {
 		add(gabion.WithPriority(c.priority))
 	}
@@ -281,7 +285,7 @@ func (c *exchange) partition() string {
 	if c.t.Partition != nil {
 		return c.t.Partition(c.req)
 	}
-	if c.req.URL == nil {
+	if c.req.URL == nil || len(c.ways) > 0 && c.req.Response == nil { // its host is only a word for the endpoints
 		return ""
 	}
 	return hostOf(c.req.URL.Scheme, c.req.URL.Host)

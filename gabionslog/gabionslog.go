@@ -65,6 +65,7 @@ var levels = map[policy.Kind]slog.Level{
 	policy.KindLettersLost:     slog.LevelWarn,
 	policy.KindEventsLost:      slog.LevelWarn,
 	policy.KindObserverCrashed: slog.LevelError,
+	policy.KindEndpointsMoved:  slog.LevelWarn,
 	policy.KindPaceSet:         slog.LevelInfo,
 	policy.KindLimitMoved:      slog.LevelInfo,
 	policy.KindReloaded:        slog.LevelInfo,
@@ -159,7 +160,7 @@ func attrs(e *gabion.Event) []slog.Attr {
 func because(e *gabion.Event) string {
 	switch {
 	case e.Kind == policy.KindBreakerMoved, e.Kind == policy.KindBreakerExceeded, e.Kind == policy.KindRetriesSwitched, e.Kind == policy.KindPaceSet,
-		e.Kind == policy.KindLettersLost:
+		e.Kind == policy.KindLettersLost, e.Kind == policy.KindEndpointsMoved:
 		return why.Why(*e)
 	case e.Kind == policy.KindReturned && e.Reason != policy.None:
 		if about := why.Numbers(e.Reason, e.Numbers); about != "" {
@@ -203,6 +204,8 @@ func particulars(e *gabion.Event) []slog.Attr {
 		return []slog.Attr{slog.Bool("on", e.Reason == policy.None)}
 	case policy.KindKeyDecided, policy.KindMessageDisposed:
 		return []slog.Attr{slog.String("code", e.Code)}
+	case policy.KindEndpointsMoved:
+		return []slog.Attr{slog.String("code", e.Code), slog.Int64("count", e.Count)}
 	case policy.KindLettersLost:
 		return []slog.Attr{slog.Int64("count", e.Count), slog.Int64("bytes", numbers(e).Bytes), slog.Duration("oldest", numbers(e).Waited)}
 	case policy.KindPaceSet:

@@ -62,6 +62,8 @@ var golden = []struct {
 	{gabion.Event{Kind: policy.KindKeyDecided, Code: "replay"}, "level=DEBUG msg=\"gabion: key_decided\" code=replay", true},
 	{gabion.Event{Kind: policy.KindMessageDisposed, Code: "ack"}, "level=DEBUG msg=\"gabion: message_disposed\" code=ack", true},
 	{gabion.Event{Kind: policy.KindPaceSet, At: second, Until: 6 * second}, "level=INFO msg=\"gabion: pace_set\" for=5s why=\"the dependency asked for time: calls are spaced, for 5s\"", false},
+	{gabion.Event{Kind: policy.KindEndpointsMoved, Code: policy.BackupOut},
+		"level=WARN msg=\"gabion: endpoints_moved\" code=backup_out count=0 why=\"the backup would not work if it were needed\"", false},
 	{gabion.Event{Kind: policy.KindLimitMoved, Count: 50}, "level=INFO msg=\"gabion: limit_moved\" count=50", false},
 	{gabion.Event{Kind: policy.KindReloaded}, "level=INFO msg=\"gabion: reloaded\"", false},
 	{gabion.Event{Kind: policy.KindRetriesSwitched, Reason: policy.RetriesOff}, "level=WARN msg=\"gabion: retries_switched\" reason=retries_off on=false why=\"retries were switched off\"", false},

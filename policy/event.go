@@ -34,6 +34,7 @@ const (
 	KindRetriesSwitched // retries were switched off or on again
 	KindResent          // something below the policy sent again, unasked: Count times
 	KindLettersLost     // a store of dead letters is full: Count waiting letters are about to be removed
+	KindEndpointsMoved  // the endpoints as a whole, or a backup: Code says what
 	KindEventsLost      // the queue of events was full: Count are missing
 	KindObserverCrashed // an observer panicked; reported once
 	numKinds
@@ -60,6 +61,7 @@ var kindText = [numKinds]string{
 	KindRetriesSwitched: "retries_switched",
 	KindResent:          "resent",
 	KindLettersLost:     "letters_lost",
+	KindEndpointsMoved:  "endpoints_moved",
 	KindEventsLost:      "events_lost",
 	KindObserverCrashed: "observer_crashed",
 }
@@ -90,6 +92,16 @@ const (
 	ForRate    = "rate"
 )
 
+// What [KindEndpointsMoved] reports, in its Code. There are no others.
+const (
+	EndpointsPanic = "panic"       // none of Count endpoints works, so none is left out
+	EndpointsCalm  = "calm"        // one works again
+	EndpointsNew   = "new"         // there are others now: Count
+	EndpointsKept  = "kept"        // others could not be had: the Count that there are stay
+	BackupOut      = "backup_out"  // Partition is a backup, and would not work
+	BackupBack     = "backup_back" // it would again
+)
+
 // Event is one decision, flat and by value. Which fields mean something depends
 // on Kind; the others are zero.
 type Event struct {
@@ -112,7 +124,7 @@ type Event struct {
 	Took      time.Duration // AttemptSettled, LoserSettled, BodyFailed, Outlived: the attempt, up to now; Returned: the call; KeyDecided, MessageDisposed: the decision
 	Left      time.Duration // AttemptSent, AttemptSettled, LoserSettled: until the call's deadline when the attempt was sent; AttemptRefused, HedgeSkipped: likewise, now; NoDeadline if it has none
 	Wait      string        // Waiting: for what
-	Partition string        // the partition whose breaker moved, or that the call named
+	Partition string        // the partition whose breaker moved, or that the call named; of attempts, where there are endpoints, the endpoint
 
 	// Code is the dependency's own word for how an attempt ended, out of a small set: the
 	// status "503", an SQLSTATE. It is empty where there was no answer, or where the
@@ -133,7 +145,7 @@ type Event struct {
 	// LettersLost what is lost. Nil where there are none. They are shared and must not be changed.
 	Numbers *Numbers
 
-	Count int64  // LimitMoved: the limit; Resent, LettersLost, EventsLost: how many
+	Count int64  // LimitMoved: the limit; EndpointsMoved: endpoints; Resent, LettersLost, EventsLost: how many
 	Seq   uint64 // number of an event about the dependency, from 1
 }
 
@@ -158,7 +170,7 @@ func (e Event) describe(b *strings.Builder) {
 		fmt.Fprintf(b, " #%d%s", e.Attempt, hedgeMark(e.Hedge))
 	case KindAttemptSettled, KindLoserSettled:
 		fmt.Fprintf(b, " #%d%s %s%s", e.Attempt, hedgeMark(e.Hedge), e.Class, slowMark(e.Slow))
-	case KindKeyDecided, KindMessageDisposed:
+	case KindKeyDecided, KindMessageDisposed, KindEndpointsMoved:
 		b.WriteString(" " + e.Code)
 	case KindWaiting:
 		fmt.Fprintf(b, " for %s %s", e.Wait, e.Until.Sub(e.At))

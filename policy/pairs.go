@@ -19,6 +19,7 @@ func (c *check) pairs(p, r Policy) {
 	c.sends(p, r)
 	c.waits(p, r)
 	c.learned(p, r)
+	endpointsPerAttempt(c, r)
 	if !r.Breaker.Off {
 		c.windowHoldsAttempts(p, r)
 		c.windowHoldsCalls(r)
@@ -264,6 +265,13 @@ func (c *check) probeInTime(p, r Policy) {
 	c.add("breaker.probe_timeout", "timeout.call", given(probe, p.Breaker.ProbeTimeout),
 		"with per: call is shorter than timeout.call, "+given(call, p.Timeout.Call),
 		"write at least "+FormatDuration(call)+", or per: attempt")
+}
+
+// endpointsPerAttempt: a breaker of the whole call can't tell endpoints apart.
+func endpointsPerAttempt(c *check, r Policy) {
+	if len(r.Endpoints.List) > 0 && !r.Breaker.Off && r.Breaker.Per == PerCall {
+		c.add("breaker.per", "endpoints.list", "call", "judges whole calls, whose attempts go to several endpoints", "write per: attempt")
+	}
 }
 
 func (c *check) openGrows(p, r Policy) {

@@ -34,7 +34,7 @@ type PerSecond float64
 // reports.
 //
 // A Policy is a value: copy it freely, share it between dependencies. Copies share
-// the lists of HTTP and GRPC; [Policy.Clone] makes one that shares nothing.
+// the lists of HTTP, GRPC and Endpoints; [Policy.Clone] makes one that shares nothing.
 type Policy struct {
 	// Trust says whether the dependency is ours. Deadline and attempt headers go
 	// only to internal dependencies: a vendor does not learn our internals.
@@ -62,6 +62,7 @@ type Policy struct {
 	GRPC      GRPC
 
 	Partitions Partitions
+	Endpoints  Endpoints
 }
 
 // Partitions bounds what a dependency keeps for each partition (host, tenant, endpoint)
@@ -82,6 +83,7 @@ func (p Policy) Clone() Policy {
 	p.HTTP.Permanent = slices.Clone(p.HTTP.Permanent)
 	p.GRPC.Transient = slices.Clone(p.GRPC.Transient)
 	p.GRPC.Permanent = slices.Clone(p.GRPC.Permanent)
+	p.Endpoints.List = slices.Clone(p.Endpoints.List)
 	return p
 }
 

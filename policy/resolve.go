@@ -84,6 +84,7 @@ func (p Policy) Resolved() Policy {
 	p.RateLimit = p.RateLimit.resolved()
 	p.Partitions.Max = or(p.Partitions.Max, defaultPartitions)
 	p.Partitions.Idle = or(p.Partitions.Idle, defaultIdle)
+	p.Endpoints = p.Endpoints.resolved()
 	p.HTTP.ReplayLimit = or(p.HTTP.ReplayLimit, defaultReplayLimit)
 	return p
 }

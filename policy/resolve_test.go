@@ -29,6 +29,7 @@ func TestResolvedZeroPolicy(t *testing.T) {
 			Probes: 3, ProbeCalls: 1, ReopenAfter: 1, ProbeTimeout: 4 * s,
 		},
 		Partitions: Partitions{Max: 1000, Idle: 10 * time.Minute},
+		Endpoints:  Endpoints{Standing: 0.01, Ejected: 0.5, SlowStart: 10 * s},
 		Bulkhead:   Bulkhead{Limit: 100, Queue: 200, QueueTimeout: s},
 		RateLimit:  RateLimit{Burst: 1},
 		HTTP:       HTTP{ReplayLimit: 64 << 10},
@@ -189,6 +190,7 @@ func TestResolvedForgetsNoNumber(t *testing.T) {
 		"Retry.Budget.ThrottledCost": true, "Retry.Budget.TimeoutCost": true, "Retry.Budget.MinInFlight": true,
 		"RateLimit.Rate": true, "RateLimit.MaxWait": true, "Timeout.Fit": true, "Timeout.Body": true,
 		"Timeout.Percentile": true, "Timeout.AttemptMin": true,
+		"Endpoints.Mode": true,
 	}
 	var walk func(path string, v reflect.Value)
 	walk = func(path string, v reflect.Value) {

@@ -15,6 +15,10 @@ type Stats struct {
 	Outlived   int64            // results that ever did
 	Budget     BudgetStats
 
+	Endpoints   []EndpointStats // in their order; each is among Partitions, too
+	Panicked    bool            // none of them works, as far as is known, so none is left out
+	SpreadToAll int64           // attempts that were sent like that
+
 	Totals    Totals         // of all partitions
 	Latency   LatencyStats   // of all partitions
 	Throttle  ThrottleStats  // zero without one
@@ -91,6 +95,19 @@ type PartitionStats struct {
 	Breaker BreakerStats
 	Paced   time.Duration // how much longer it is held back
 	Timeout TimeoutStats
+}
+
+// EndpointStats is what is known of one endpoint.
+type EndpointStats struct {
+	Endpoint
+	Backup   bool          // one that is before it is preferred
+	Out      bool          // it gets no attempts, for it does not work or asked for time; of a Backup an alarm
+	InFlight int           // attempts that are out
+	Attempts int64         // that were sent to it
+	Failed   int64         // of these, how many failed because of it
+	Latency  time.Duration // of an attempt, smoothed; a failure counts as twice as slow as what was known. Zero means not known
+	Worked   bool          // an attempt ever succeeded
+	Since    time.Duration // how long ago one last did
 }
 
 // TimeoutStats is the time that an attempt may take, at one moment.

@@ -33,7 +33,7 @@ func works(context.Context) error { return nil }
 // as they come to it soon.
 func everything(t *testing.T) *gabionprom.Metrics {
 	t.Helper()
-	c := gabionprom.Config{Dependencies: []*gabion.Dependency{held(t), stream(t)}, Letters: full("busy"), Outboxes: map[string]gabionprom.Outbox{"orders": box{}}}
+	c := gabionprom.Config{Dependencies: []*gabion.Dependency{held(t), stream(t), second(t)}, Letters: full("busy"), Outboxes: map[string]gabionprom.Outbox{"orders": box{}}}
 	reg, m := registry(t, c, map[string]policy.Policy{
 		"busy": {
 			Safe: true, Retry: policy.Retry{Attempts: 3, Backoff: backoff.Const(time.Millisecond)},
@@ -86,6 +86,22 @@ func held(t *testing.T) *gabion.Dependency {
 		return policy.Outcome{Class: policy.ClassThrottled}.ComeBack(time.Minute)
 	}))
 	d.Run(t.Context(), func(context.Context) error { return errDown })
+	return d
+}
+
+// second returns a dependency whose backup does not work.
+func second(t *testing.T) *gabion.Dependency {
+	t.Helper()
+	d := gabion.New("second", policy.Policy{Safe: true, Endpoints: policy.Endpoints{
+		Mode: policy.EndpointsOrdered, List: []policy.Endpoint{{Name: "first"}, {Name: "backup"}},
+	}})
+	for range 5 {
+		d.Run(t.Context(), func(context.Context) error { return errDown }, gabion.WithEndpoint("backup"))
+	}
+	d.Run(t.Context(), works)
+	if st := d.Stats(); !st.Endpoints[1].Out || st.Endpoints[0].Out {
+		t.Errorf("%+v", st.Endpoints)
+	}
 	return d
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/contrib/gabionprom/internal/catalog"
 	"github.com/gabion-go/gabion/policy"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // states sends what the dependencies of the Config know of themselves.
@@ -59,6 +60,9 @@ func (m *Metrics) state(s *scrape, d *dependency, stats *gabion.Stats) {
 	}
 	if t := stats.AttemptTimeout(); t.Percentile > 0 {
 		s.level(catalog.AttemptTimeout, t.Attempt.Seconds(), d.label)
+	}
+	if len(stats.Endpoints) > 0 {
+		s.endpoints(stats, d.label)
 	}
 	s.count(catalog.Spilled, uint64(stats.Spilled), d.label)
 	s.count(catalog.ObserverPanics, uint64(stats.ObserverPanics), d.label)
@@ -198,4 +202,19 @@ func (s *scrape) breaker(d *dependency, partition string, in policy.BreakerState
 		state := policy.BreakerState(state)
 		s.level(catalog.BreakerState, oneIf(state == in), d.label, where, stateLabels[state])
 	}
+}
+
+// endpoints sends how many endpoints there are, and how many of them are left out.
+func (s *scrape) endpoints(stats *gabion.Stats, label *dto.LabelPair) {
+	out, backups := 0, 0
+	for i := range stats.Endpoints {
+		if e := &stats.Endpoints[i]; e.Out {
+			out++
+			if e.Backup {
+				backups++
+			}
+		}
+	}
+	s.level(catalog.EndpointsOut, float64(out), label)
+	s.level(catalog.BackupsOut, float64(backups), label)
 }

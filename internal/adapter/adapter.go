@@ -102,6 +102,9 @@ var (
 	// the dependency counts.
 	Inside any
 
+	// NoEndpoint is for work that goes to none of the policy's endpoints.
+	NoEndpoint any
+
 	// Repeat is for work that was tried before in a call of its own, such as a message that
 	// is delivered again: the retry budget pays for the call's first attempt.
 	Repeat any

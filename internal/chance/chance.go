@@ -22,6 +22,7 @@ const (
 	Pacing                       // how a held-back fleet spreads out
 	Exercise                     // whether a call goes to the fallback to keep it in use
 	Budgeting                    // whether part of a re-send is granted
+	Choosing                     // to which endpoint an attempt goes
 )
 
 // U returns the draw of (seed, call, try, purpose): uniform in [0, 1).

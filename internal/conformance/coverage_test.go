@@ -77,7 +77,7 @@ var coverage = []cover{
 	{48, "three in a row", "here breaker", ""},
 	{49, "ejection times of endpoints", "", endpoints},
 	{50, "outliers by success rate", "", endpoints},
-	{51, "all endpoints bad", "contrib/gabiongrpc", ""},
+	{51, "all endpoints bad", "behaviour contrib/gabiongrpc", ""},
 	{52, "three attempts, two waits", "here", ""},
 	{53, "no wait that does not fit the deadline", "here", ""},
 	{54, "exponential, linear, constant", "here backoff", ""},

@@ -28,14 +28,17 @@ var outlier = breaker.Rules{
 }
 
 // NewAddress makes an Address. Events of its breaker have the name as their partition.
-func (s *State) NewAddress(now clock.Instant, name string) *Address {
-	name = BoundedName(name)
+func (s *State) NewAddress(name string) *Address {
+	return newAddress(s, BoundedName(name), &outlier)
+}
+
+func newAddress(s *State, name string, rules *breaker.Rules) *Address {
 	a := &Address{state: s}
 	var log breaker.Log
 	if s.box() != nil {
-		log = partitionLog{s, name, &outlier}
+		log = partitionLog{s, name, rules}
 	}
-	a.breaker = breaker.New(&outlier, 1, s.draws.Add(1), log)
+	a.breaker = breaker.New(rules, 1, s.draws.Add(1), log)
 	return a
 }
 
@@ -50,9 +53,10 @@ func (a *Address) Shut(now clock.Instant) bool {
 	if a.off() {
 		return false
 	}
-	if a.breaker.State() == breaker.HalfOpen {
-		return true // one probe at a time, and it may fail
-	}
+	return a.breaker.State() == breaker.HalfOpen || a.shut(now) // one probe at a time, and it may fail
+}
+
+func (a *Address) shut(now clock.Instant) bool {
 	_, shut := a.breaker.Shut(now)
 	return shut
 }

@@ -104,7 +104,7 @@ func TestAnAddressThatFailsIsLeftOut(t *testing.T) {
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			state := NewState(0, rulesOf(t, c.policy), Setup{})
-			a, other := state.NewAddress(0, "10.0.0.1:443"), state.NewAddress(0, "10.0.0.2:443")
+			a, other := state.NewAddress("10.0.0.1:443"), state.NewAddress("10.0.0.2:443")
 			c.play(a)
 			if a.Shut(ms) != c.shut || visit(a, ms, 0, policy.ClassIgnored) == c.shut {
 				t.Errorf("shut: %v", a.Shut(ms))
@@ -124,7 +124,7 @@ func fail(a *Address, times int) {
 
 func TestAnAddressIsTriedAgainByOne(t *testing.T) {
 	state := NewState(0, rulesOf(t, policy.Policy{}), Setup{Events: true})
-	a := state.NewAddress(0, "10.0.0.1:443")
+	a := state.NewAddress("10.0.0.1:443")
 	fail(a, 8)
 	now := 3 * sec
 	p, ok := a.Enter(now)

@@ -82,9 +82,10 @@ type Params struct {
 	NoQueue   bool          // takes a slot if one is free, and goes without where none is: it has a connection of a pool that is no larger
 	Inside    bool          // part of work that was admitted, as a statement of a transaction is: nothing refuses or delays it, and it takes no slot
 	Priority  bulkhead.Priority
-	Shard     uint32 // which shard of the counters; any number
-	Tenant    string // whose call it is, for fair shares
-	Partition string // whose breaker, for partitioned dependencies
+	Shard     uint32  // which shard of the counters; any number
+	Tenant    string  // whose call it is, for fair shares
+	Partition string  // whose breaker, for partitioned dependencies
+	Endpoint  *string // the only one that may be asked, or none if it is empty; nil means any
 	Waker     bulkhead.Waker
 	Log       *Log // nil means unobserved, which costs nothing
 }
@@ -170,6 +171,9 @@ func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 	}
 	if p.Partition != "" {
 		c.enterPartition(now, p.Partition)
+	}
+	if r.placed() && (p.Endpoint == nil || *p.Endpoint != "") {
+		beginPlacing(c, p)
 	}
 	c.hedge.on = r.Policy.Hedge.Max > 0 && c.safe && !p.NoHedge && !p.NoRetry
 	c.setDeadline(now, p)
@@ -309,7 +313,7 @@ func (c *Call) finish(now clock.Instant, why policy.Reason) {
 	case why == policy.Canceled:
 		c.sent.judged = false
 	case why == policy.BreakerOpen:
-		c.end.cause = c.part.breaker.Load().OpenedBy()
+		c.end.cause = refuser(c, now).OpenedBy()
 	}
 	if c.taken.has != 0 {
 		c.undo(now)

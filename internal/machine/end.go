@@ -41,6 +41,16 @@ func (c *Call) End() End {
 	return v
 }
 
+// refuser is the breaker that has refused the call: that of the endpoint to which it is bound, or its own.
+func refuser(c *Call, now clock.Instant) *breaker.Breaker {
+	if c.sent.at != nil {
+		if _, stranded := c.sent.at.stranded(now); stranded {
+			return c.sent.at.bound().guard.breaker
+		}
+	}
+	return c.part.breaker.Load()
+}
+
 // Partition returns the name of the partition that the call counts in: the one
 // that it named, Overflow, or "" where there are none.
 func (c *Call) Partition() string { return c.partitionName() }

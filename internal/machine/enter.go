@@ -187,6 +187,12 @@ func (c *Call) trySend(now clock.Instant, s *Step) (answered bool) {
 	if c.rules.rate.Interval > 0 && !c.inside && !c.takeTurn(now) {
 		return false
 	}
+	if c.sent.at != nil {
+		if after, stranded := c.sent.at.stranded(now); stranded {
+			c.refuse(now, policy.BreakerOpen, after)
+			return false
+		}
+	}
 	var permit breaker.Permit
 	if c.guards() && !(c.inside && c.refuses(now)) {
 		p, after, ok := c.part.breaker.Load().Acquire(now, c.shard)
@@ -319,7 +325,7 @@ func (c *Call) logSent(now clock.Instant, t *Ticket) {
 	e := c.log.next(0)
 	*e = policy.Event{
 		Kind: policy.KindAttemptSent, At: now, Attempt: t.Attempt, Hedge: t.Hedge, Until: t.Deadline, Left: c.left(now),
-		Measured: c.measured(t) > 0, Last: t.lone && !t.longer, Stretched: t.longer,
+		Measured: c.measured(t) > 0, Last: t.lone && !t.longer, Stretched: t.longer, Partition: placeOf(c, t),
 	}
 	if !first && !t.Hedge {
 		e.Class, e.Code = c.log.class, c.log.code
@@ -334,11 +340,18 @@ func (c *Call) send(now clock.Instant, s *Step, permit breaker.Permit, hedge boo
 	c.sent.n++
 	t := &s.Ticket
 	t.Attempt, t.Hedge, t.Sent = c.sent.n, hedge, now
+	if c.sent.at != nil {
+		c.sent.at.depart(c, now, hedge)
+	}
 	t.held, t.charge = held{permit, c.taken.slot}, c.taken.has&charges
 	if c.rules.whole != 0 {
 		c.keep(&t.held)
 	}
-	t.endBy(c.timeFor(now, t), c.deadline)
+	limit := c.timeFor(now, t)
+	if c.sent.at != nil {
+		limit = c.sent.at.limit(t, limit)
+	}
+	t.endBy(limit, c.deadline)
 	c.taken.has = c.taken.kept
 	c.phase = away
 	c.sent.out |= t.bit()
@@ -366,6 +379,10 @@ func (c *Call) Start(now clock.Instant, t *Ticket) (again clock.Instant) {
 		}
 		if t.held.permit.Held() {
 			t.held.permit = c.part.breaker.Load().Delay(t.held.permit, by)
+		}
+		if c.sent.at != nil {
+			v := c.sent.at.visit(t)
+			v.permit = v.to.guard.breaker.Delay(v.permit, by)
 		}
 		if c.taken.kept&aPermit != 0 {
 			c.taken.permit = c.part.breaker.Load().Delay(c.taken.permit, by)

@@ -73,7 +73,7 @@ func (l *Log) Join(c *Call) {
 
 // success reports an attempt that succeeded, and with it the call's end if that is all there is to say.
 func (l *Log) success(now clock.Instant, c *Call, t *Ticket, o *policy.Outcome) {
-	if !l.tally || c.sent.n != 1 || t.Sent != c.began {
+	if !l.tally || c.sent.at != nil || c.sent.n != 1 || t.Sent != c.began {
 		c.logSettled(now, t, o, policy.None, false)
 		return
 	}

@@ -129,6 +129,9 @@ func (c *Call) Strike(now clock.Instant, t Ticket, why policy.Reason, broke bool
 // settleOpen corrects what the breaker has counted, now that more is known of a result
 // that lived on.
 func (c *Call) settleOpen(now clock.Instant, t *Ticket, broke bool) {
+	if c.sent.at != nil {
+		c.sent.at.ended(now, t, broke)
+	}
 	permit := t.held.permit
 	if !permit.Held() {
 		permit = c.taken.permit

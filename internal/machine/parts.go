@@ -9,6 +9,7 @@ import (
 	"github.com/gabion-go/gabion/internal/learned"
 	"github.com/gabion-go/gabion/internal/ratelimit"
 	"github.com/gabion-go/gabion/internal/throttle"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // parts are what not every dependency has. They are replaced as a whole.
@@ -26,10 +27,12 @@ type parts struct {
 	kill       *atomic.Bool // retries are switched off for the whole process
 	parent     *State       // its retries are this one's
 	younger    time.Duration
-	resume     *atomic.Int64 // when retries that are off are on again; nil until they were off for a time
-	totals     *totals       // nil where nobody asks for them
-	trials     *trials       // of repeats that nothing has paid for; nil until there is one
-	streams    *streams      // nil until a result outlives its attempt's time
+	resume     *atomic.Int64      // when retries that are off are on again; nil until they were off for a time
+	totals     *totals            // nil where nobody asks for them
+	places     *places            // nil without endpoints
+	followed   *[]policy.Endpoint // those that stand in the place of the policy's; nil means none
+	trials     *trials            // of repeats that nothing has paid for; nil until there is one
+	streams    *streams           // nil until a result outlives its attempt's time
 }
 
 func (s *State) part() *parts { return s.more.Load() }

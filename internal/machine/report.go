@@ -22,6 +22,9 @@ func (c *Call) report(now clock.Instant, t *Ticket, o *policy.Outcome, loser boo
 		o.Class == policy.ClassContention && c.slow(now, t) { // it waited for another call, and not for the dependency
 		shows = breaker.Neutral
 	}
+	if c.sent.at != nil {
+		shows = c.sent.at.arrive(now, t, o, shows, loser)
+	}
 	if t.held.permit.Held() {
 		c.settlePermit(now, t.held.permit, shows, c.openHint(o), o.Open)
 	}
@@ -42,7 +45,7 @@ func (c *Call) report(now clock.Instant, t *Ticket, o *policy.Outcome, loser boo
 		c.payFailure(now, t, o, loser)
 	}
 	if (o.HasAfter || o.Class == policy.ClassThrottled) && !o.Alone && o.Class != policy.ClassRejected && !loser {
-		c.holdBack(now, o)
+		c.holdBack(now, t, o)
 	}
 }
 
@@ -123,9 +126,9 @@ func (c *Call) openHint(o *policy.Outcome) time.Duration {
 
 // holdBack paces the dependency, or this partition of it, until the time that it asked
 // for. A throttled attempt that names no time asks for one wait of the backoff.
-func (c *Call) holdBack(now clock.Instant, o *policy.Outcome) {
+func (c *Call) holdBack(now clock.Instant, t *Ticket, o *policy.Outcome) {
 	p := c.rules.Policy.Pace
-	if p.Off || c.partitionName() == policy.Overflow {
+	if p.Off || c.partitionName() == policy.Overflow || c.sent.at != nil && c.sent.at.hold(now, t, o, &c.rules.Policy) {
 		return
 	}
 	after := o.After

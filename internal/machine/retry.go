@@ -50,6 +50,9 @@ func (c *Call) plan(now clock.Instant) {
 		c.finish(now, why)
 		return
 	}
+	if c.sent.at != nil && c.sent.at.elsewhere(now, o.Class) { // what one endpoint asked for concerns no other
+		o.Elsewhere, o.HasAfter = true, false
+	}
 	wait := c.backoff(o)
 	at := now.Add(wait)
 	if why := c.fits(now, at, o); why != policy.None {
@@ -61,6 +64,13 @@ func (c *Call) plan(now clock.Instant) {
 		}
 		c.finish(now, why)
 		return
+	}
+	if c.sent.at != nil {
+		if after, stranded := c.sent.at.stranded(at); stranded {
+			c.end.after = after + wait
+			c.finish(now, policy.BreakerOpen)
+			return
+		}
 	}
 	if _, shut := c.shut(at); shut {
 		c.end.after, _ = c.shut(now)
@@ -122,7 +132,7 @@ func (c *Call) backoff(o *policy.Outcome) time.Duration {
 		u := chance.U(c.draw(), 0, uint64(c.sent.tries), chance.After)
 		return c.end.after + time.Duration(u*float64(max(b.Base, c.end.after/5)))
 	}
-	if o.Elsewhere && apart(o.Class) || o.NeverSent && c.rules.Policy.Retry.Immediate && c.sent.tries == 1 {
+	if o.Elsewhere && (apart(o.Class) || c.sent.at != nil) || o.NeverSent && c.rules.Policy.Retry.Immediate && c.sent.tries == 1 {
 		return 0
 	}
 	var u float64

@@ -108,7 +108,7 @@ func compile(p policy.Policy) *Rules {
 	if r.shares {
 		r.whole |= aPlace
 	}
-	r.plain = r.whole == 0 && !r.throttled && !r.learns && r.limit == nil && p.RateLimit.Rate == 0 && p.Hedge.Max <= 0
+	r.plain = !r.placed() && r.whole == 0 && !r.throttled && !r.learns && r.limit == nil && p.RateLimit.Rate == 0 && p.Hedge.Max <= 0
 	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || r.throttled || r.deposits || r.bucket
 	return r
 }
@@ -120,6 +120,7 @@ func (r *Rules) Bare() *Rules {
 	p.Retry = policy.Retry{Attempts: 1, Budget: policy.Budget{Off: true}, Hold: policy.Off, MaxAfter: p.Retry.MaxAfter}
 	p.Hedge, p.Pace, p.Throttle = policy.Hedge{Off: true}, policy.Pace{Off: true}, policy.Throttle{Off: true}
 	p.Breaker, p.Bulkhead, p.RateLimit = policy.Breaker{Off: true}, policy.Bulkhead{Off: true}, policy.RateLimit{Off: true}
+	p.Endpoints = policy.Endpoints{}
 	p.Timeout.Percentile, p.Timeout.Fit, p.Timeout.Last = 0, 0, p.Timeout.Attempt
 	p.Timeout.Strict = true
 	return compile(p)

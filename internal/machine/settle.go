@@ -9,6 +9,7 @@ import (
 
 // attempts are those that a call has sent. Each has a bit in the sets.
 type attempts struct {
+	at      *placing        // where they go; nil without endpoints
 	out     uint64          // under way
 	open    uint64          // the result is still open
 	lasting uint64          // those of open that outlived their attempt's time
@@ -93,6 +94,9 @@ func (c *Call) SettleFrom(now clock.Instant, t *Ticket, o *policy.Outcome) {
 // succeed ends the call well. Nearly every attempt ends like this.
 func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint64) {
 	c.sent.judge(breaker.Good)
+	if c.sent.at != nil {
+		c.sent.at.arrive(now, t, o, breaker.Good, false)
+	}
 	if t.held.permit.Held() {
 		c.settlePermit(now, t.held.permit, breaker.Good, c.openHint(o), o.Open)
 	}
@@ -115,7 +119,7 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 		c.part.cuts().needs.answered(now.Sub(t.Sent))
 	}
 	if o.HasAfter && !o.Alone {
-		c.holdBack(now, o)
+		c.holdBack(now, t, o)
 	}
 	if o.Open {
 		c.sent.open |= bit
@@ -199,7 +203,7 @@ func (c *Call) logSettled(now clock.Instant, t *Ticket, o *policy.Outcome, late 
 		Kind: kind, At: now, Class: o.Class, Reason: late, Effect: o.Effect, Attempt: t.Attempt,
 		Hedge: t.Hedge, Took: took, Slow: c.slow(now, t), Code: o.Code, Left: c.left(t.Sent),
 		Measured: late == policy.AttemptTimeout && c.measured(t) > 0, Last: late == policy.AttemptTimeout && t.lone && !t.longer,
-		Stretched: late == policy.AttemptTimeout && t.longer,
+		Stretched: late == policy.AttemptTimeout && t.longer, Partition: placeOf(c, t),
 	}
 	if c.phase != over {
 		c.log.code, c.log.class, c.log.hedge = o.Code, o.Class, t.Hedge

@@ -29,16 +29,15 @@ func (s *State) Stats(now clock.Instant) policy.Stats {
 	if live := s.streams(); live != nil {
 		st.Streams, st.Outlived = live.open.Load(), live.ever.Load()
 	}
-	ps := s.partitions()
-	if ps == nil {
-		return st
+	if ps := s.partitions(); ps != nil {
+		st.Spilled = ps.spilled.Load()
+		ps.each(func(p *namedPartition) {
+			one := p.stats(now, r)
+			one.Name = p.name
+			st.Partitions = append(st.Partitions, one)
+		})
 	}
-	st.Spilled = ps.spilled.Load()
-	ps.each(func(p *namedPartition) {
-		one := p.stats(now, r)
-		one.Name = p.name
-		st.Partitions = append(st.Partitions, one)
-	})
+	placesOf(s).stats(now, r, &st)
 	slices.SortFunc(st.Partitions, func(a, b policy.PartitionStats) int { return strings.Compare(a.Name, b.Name) })
 	return st
 }
@@ -101,6 +100,11 @@ func (s *State) Quiet(now clock.Instant) bool {
 		_, held := p.pacer.Load().held(now)
 		quiet = quiet && !held && (b == nil || b.Idle(now))
 	})
+	if ps := placesOf(s); ps != nil {
+		for _, p := range ps.list {
+			quiet = quiet && p.guard.breaker.Idle(now)
+		}
+	}
 	if b := s.bulkhead(); b != nil {
 		st := b.Stats()
 		quiet = quiet && st.InUse == 0 && st.Queued == 0

@@ -89,6 +89,13 @@ const maxShards = 256
 func (s *State) Reload(now clock.Instant, r *Rules) {
 	reloading.Lock()
 	defer reloading.Unlock()
+	if p := s.part(); p != nil && p.followed != nil {
+		r = r.with(*p.followed)
+	}
+	reload(s, now, r)
+}
+
+func reload(s *State, now clock.Instant, r *Rules) {
 	s.furnish(now, r)
 	old := s.rules.Swap(r)
 	s.eachPartition(func(p *partition, name string) {
@@ -135,6 +142,7 @@ func (s *State) furnish(now clock.Instant, r *Rules) {
 		w.Resize(now, r.Policy.Retry.Budget.Window)
 		s.flags.Add(nextEpoch) // earlier reservations are not refunded into it
 	}
+	furnishPlaces(s, now, r)
 	s.furnishPartition(now, &s.main, r, "")
 }
 
@@ -294,6 +302,9 @@ func (s *State) Breaker(partition string) *breaker.Breaker {
 		if p := ps.peek(partition); p != nil {
 			return p.breaker.Load()
 		}
+	}
+	if p := placesOf(s).find(partition); p != nil {
+		return p.guard.breaker
 	}
 	return nil
 }

@@ -228,6 +228,8 @@ func ofDependency(e policy.Event) string {
 		return "retries were switched on again" + who(e)
 	case policy.KindResent:
 		return fmt.Sprintf("something below gabion sent again, unasked: %d times", e.Count)
+	case policy.KindEndpointsMoved:
+		return endpoints(e)
 	case policy.KindLettersLost:
 		return lettersLost(e)
 	case policy.KindEventsLost:
@@ -337,4 +339,23 @@ func Short(d time.Duration) time.Duration {
 		return d.Round(time.Millisecond)
 	}
 	return d
+}
+
+// endpoints says what is new about the endpoints of a dependency.
+func endpoints(e policy.Event) string {
+	switch e.Code {
+	case policy.EndpointsPanic:
+		return fmt.Sprintf("none of the %d endpoints works, so none is left out", e.Count)
+	case policy.EndpointsCalm:
+		return "an endpoint works again"
+	case policy.EndpointsNew:
+		return fmt.Sprintf("the endpoints are others now: %d", e.Count)
+	case policy.EndpointsKept:
+		return fmt.Sprintf("other endpoints could not be had: the %d that there are stay", e.Count)
+	case policy.BackupOut:
+		return "the backup would not work if it were needed"
+	case policy.BackupBack:
+		return "the backup would work again"
+	}
+	return "something changed about the endpoints"
 }

@@ -22,7 +22,7 @@ func (r *reader) effects(d *document) {
 	for i := range r.file.services {
 		v := &r.file.services[i]
 		it := r.decode(v.name, d.Services[v.name], new(service))
-		if asked[i] == 0 {
+		if asked[i] == 0 && len(callsTo(r.file, i)) == 0 {
 			r.fail(it.first, "nothing calls "+v.name, "add it to the calls of a fleet or of a service, or remove it")
 			continue
 		}
@@ -77,11 +77,16 @@ func (r *reader) strikes(it item, f *namedFault) {
 // callsTo returns all calls of a service.
 func callsTo(f *File, service int) (calls []namedEdge) {
 	for _, e := range allCalls(f) {
-		if e.to == service {
+		if e.to == service || service < len(f.services) && f.policies != nil && endpointOf(f.policies.Policies[e.Policy], f.services[service].name) {
 			calls = append(calls, e)
 		}
 	}
 	return calls
+}
+
+// endpointOf reports whether a service is an endpoint of a policy.
+func endpointOf(p policy.Policy, service string) bool {
+	return slices.ContainsFunc(p.Endpoints.List, func(e policy.Endpoint) bool { return e.Name == service })
 }
 
 func allCalls(f *File) (calls []namedEdge) {

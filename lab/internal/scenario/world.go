@@ -220,6 +220,7 @@ func (l *lowering) rulesOf(name string) *machine.Rules {
 	l.keyed[name] = from != nil && from == l.side.File && from != l.file.against && p.Key == policy.KeyRequired
 	p, changed := l.changed(name, p)
 	l.special = l.special || !l.fixed[name] && !reflect.DeepEqual(p, policy.Policy{Trust: p.Trust, Key: p.Key, Safe: p.Safe, Timeout: p.Timeout})
+	p = l.placed(name, p)
 	r, err := machine.Compile(p)
 	if err != nil && l.err == nil {
 		l.err = fmt.Errorf("%s: policy %s: %w", l.file.Name, name, err)
@@ -245,6 +246,25 @@ func (l *lowering) rulesOf(name string) *machine.Rules {
 	}
 	l.used = append(l.used, used)
 	return r
+}
+
+// placed keeps the endpoints of a policy that are services of the scenario. Where none is, the service that is called
+// stands for all of them.
+func (l *lowering) placed(name string, p policy.Policy) policy.Policy {
+	var lacks []string
+	for _, e := range p.Endpoints.List {
+		if !slices.ContainsFunc(l.file.services, func(s namedService) bool { return s.name == e.Name }) {
+			lacks = append(lacks, e.Name)
+		}
+	}
+	switch {
+	case len(lacks) == 0:
+	case len(lacks) == len(p.Endpoints.List):
+		p.Endpoints.List = nil
+	case l.err == nil:
+		l.err = fmt.Errorf("%s: policy %s: its endpoints %s are no services of the scenario, and others are: add them, or none", l.file.Name, name, strings.Join(lacks, ", "))
+	}
+	return p
 }
 
 // changed returns what the side makes of a policy, and whether it is another one.

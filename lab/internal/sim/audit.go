@@ -111,7 +111,7 @@ func (a *auditor) services() {
 		}
 	}
 	for i := range now {
-		a.service(i, sent[i], &now[i])
+		a.service(i, sent[i]+a.sim.moved[i], &now[i])
 	}
 }
 

@@ -180,7 +180,7 @@ const (
 func (s *sim) send(c *call, t *machine.Ticket) {
 	e := &s.edges[c.edge]
 	i, gen, a := s.attempts.take()
-	*a = attempt{self: i, gen: gen, call: c.self, edge: c.edge, service: e.To, ticket: *t, out: true, there: true, sent: s.now}
+	*a = attempt{self: i, gen: gen, call: c.self, edge: c.edge, service: placed(s, c, e, t), ticket: *t, out: true, there: true, sent: s.now}
 	c.sent++
 	a.try = c.sent
 	a.priority = int8(e.Priority)
@@ -202,11 +202,32 @@ func (s *sim) send(c *call, t *machine.Ticket) {
 	}
 }
 
+// placed is the service that an attempt goes to: that of its endpoint, if the policy has any.
+func placed(s *sim, c *call, e *edge, t *machine.Ticket) int {
+	to := e.To
+	if at := machine.EndpointOf(&c.machine, t); at != nil {
+		for i := range s.services {
+			if s.services[i].Name == at.Name {
+				to = i
+			}
+		}
+	}
+	move(s, e, to, 1)
+	return to
+}
+
+// move counts attempts that go to another service than the one that is called.
+func move(s *sim, e *edge, to int, n int64) {
+	s.moved[to] += n
+	s.moved[e.To] -= n
+}
+
 // depart sends an attempt on its way.
 func (a *attempt) depart(s *sim) {
 	e := &s.edges[a.edge]
 	s.rec.attempted(s, e, a)
 	if a.draws.Yes(e.Loss) {
+		move(s, e, a.service, -1)
 		e.n.Astray++
 		a.there = false
 		s.arm(a)

@@ -40,6 +40,7 @@ type sim struct {
 	fleets   []fleet
 	services []service
 	edges    []edge
+	moved    []int64 // by service: attempts that went there as to an endpoint, less those that went elsewhere
 	rec      recorder
 	watch    *Watch
 	over     bool
@@ -176,7 +177,7 @@ func (s *sim) handle(e event) {
 func (s *sim) build() {
 	w := s.world
 	for i := range w.Services {
-		s.services = append(s.services, newService(s, i))
+		s.services, s.moved = append(s.services, newService(s, i)), append(s.moved, 0)
 	}
 	for i := range w.Fleets {
 		s.fleets = append(s.fleets, newFleet(s, i))

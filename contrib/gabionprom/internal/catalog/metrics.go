@@ -92,6 +92,13 @@ var (
 	Spilled = counter("gabion_partitions_spilled_total", "Calls that had to share a partition because there were too many.", dependency)
 )
 
+// Endpoints.
+var (
+	EndpointsOut = gauge("gabion_endpoints_out", "Endpoints of the dependency that get no attempts, because they don't work or asked for time.", dependency).
+			note("Exposed where the policy has endpoints, as the next. `gabion_breaker_state` says which, by `partition`.")
+	BackupsOut = gauge("gabion_backups_out", "Of the endpoints that are out, those that are backups: they would not work if they were needed.", dependency)
+)
+
 // Bulkhead, pace, limits.
 var (
 	InFlight       = gauge("gabion_bulkhead_in_flight", "Slots of the bulkhead that are taken.", dependency)

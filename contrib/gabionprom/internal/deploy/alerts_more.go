@@ -52,6 +52,18 @@ var capacityAlerts = []alert{
 		labels:   map[string]string{"job": "shop", "dependency": "pay"},
 	},
 	{
+		name:     "GabionBackupOut",
+		expr:     fmt.Sprintf("max by (%s) (%s) > 0", who, catalog.BackupsOut.Name),
+		lasts:    "10m",
+		severity: "warning",
+		summary:  subject + "a backup would not work if it were needed",
+		means:    "An endpoint that stands behind another one fails what is sent to it to find out. If the one before it fails as well, calls fail.",
+		look:     "The page and the log say which backup it is and what it answers. `gabion_breaker_state` has its name as `partition`.",
+		do:       "Mend the backup now, while nothing depends on it: expired keys, quotas, and rules of firewalls that only the primary has are usual.",
+		fires:    map[string]string{`gabion_backups_out{}`: "1x80"},
+		labels:   map[string]string{"job": "shop", "dependency": "pay"},
+	},
+	{
 		name: "GabionOverrideForgotten",
 		expr: fmt.Sprintf("max by (%[1]s) (%[2]s) > 0 or max by (%[1]s) (%[3]s) > 0",
 			who, series(catalog.BreakerPartitions, `state=~"forced_open|disabled"`), catalog.RetriesOff.Name),

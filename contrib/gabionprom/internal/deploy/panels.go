@@ -89,7 +89,10 @@ var rows = []row{
 	}},
 	{"Breaker", []panel{
 		{title: "Breaker state", kind: "state-timeline", width: 24, targets: one(stateNumber(), "{{dependency}} {{partition}} {{instance}}")},
-		{title: "Breakers not closed", targets: one(rateless("dependency, state", catalog.BreakerPartitions, `state!="closed"`), name+" {{state}}")},
+		{title: "Breakers not closed", targets: []target{
+			{rateless("dependency, state", catalog.BreakerPartitions, `state!="closed"`), name + " {{state}}"},
+			{largest(each, catalog.EndpointsOut), name + " endpoints out"}, {largest(each, catalog.BackupsOut), name + " backups out"},
+		}},
 		{title: "Transitions", about: "In five minutes.", targets: []target{
 			{fmt.Sprintf("sum by (dependency, from, to, cause) (increase(%s[5m])) > 0", series(catalog.BreakerTransitions, where)), name + " {{from}} → {{to}}: {{cause}}"},
 			{fmt.Sprintf("sum by (dependency) (increase(%s[5m])) > 0", series(catalog.BreakerOpens, where)), name + " opened"},

@@ -1,0 +1,34 @@
+package dashboard
+
+import (
+	"fmt"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// endpointLevels says in a sentence each what is known of the endpoints.
+func endpointLevels(s *policy.Stats) (all []string) {
+	if s.Panicked {
+		all = append(all, "endpoints: none works, so none is left out")
+	}
+	for i := range s.Endpoints {
+		e := &s.Endpoints[i]
+		kind, text := "endpoint", ""
+		if e.Backup {
+			kind = "backup"
+		}
+		switch {
+		case e.Out && e.Backup:
+			text = "left out: it would not work if it were needed"
+		case e.Out:
+			text = "left out"
+		case e.Latency > 0:
+			text = "takes " + span(e.Latency)
+		default:
+			text = "not asked yet"
+		}
+		all = append(all, fmt.Sprintf("%s %s: %s; %s, %d failed, %d under way",
+			kind, bounded(e.Name), text, plural(e.Attempts, "attempt", "attempts"), e.Failed, e.InFlight))
+	}
+	return all
+}
