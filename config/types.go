@@ -47,6 +47,7 @@ func readOptions() yamlstrict.Options {
 		reflect.TypeFor[time.Duration]():    {Parse: parseDuration},
 		reflect.TypeFor[policy.Ratio]():     {Parse: parseText(reflect.TypeFor[policy.Ratio](), "")},
 		reflect.TypeFor[policy.PerSecond](): {Parse: parseText(reflect.TypeFor[policy.PerSecond](), "")},
+		reflect.TypeFor[policy.Quota]():     {Parse: parseText(reflect.TypeFor[policy.Quota](), "")},
 	}
 	for t, list := range factWords {
 		scalars[t] = yamlstrict.Scalar{Words: list, Parse: parseText(t, "")}
