@@ -34,6 +34,7 @@ type level struct {
 	heard        clock.Instant // when the first of the words that follow each other closely came
 	bare         int           // words in a row that little is left, from attempts that were not refused
 	deaf         clock.Instant // until when no word counts
+	lies         int           // how often words have been found to be wrong since an attempt was last refused
 	bias         bias
 }
 
@@ -54,13 +55,16 @@ const (
 	steep    = 3 * math.Ln10 / (full - empty)
 	cheapest = 2.0
 	least    = 0.4
+	kept     = 0.1 // of the amount is left alone by one that is alone, so that one that comes is not refused
+	entry    = 0.2 // the least price of one that is new, so that the others hear of it
 	rise     = 2
 	foot     = 0.02
 	firstOut = 0.1 // of the amount may be used before the first answer came
 	stale    = 2   // spans after which a word means nothing
-	alone    = 0.1 // share of others below which they don't matter
+	alone    = 0.03 // share of others below which they don't matter
 	deafFor  = 4   // spans
 	mostBare = 8
+	mostLies = 6
 	careless = 10 // amounts: the most that one attempt can have used
 	lastPart = 0.05
 )
@@ -152,19 +156,25 @@ func (l *level) begins() clock.Instant { return l.ends.Add(-l.rules.Span) }
 // price is the share of the refill at which a debt is paid off. It is at most a few times what this process has
 // had lately, so that many that see a full quota at once don't empty it before they hear of each other.
 func (l *level) price(now clock.Instant) float64 {
-	most := cheapest
-	if all := l.mine + max(l.theirs, 0); all > 0 {
+	h, least, most := l.height(now), 0.0, cheapest
+	if all := l.mine + max(l.theirs, 0); l.rules.Window && all > 0 {
 		most = min(most, rise*l.mine/all+foot)
 	}
-	return min(math.Exp(steep*(l.height(now)-full)), most)
+	if l.isNew(now) && h > kept/2 {
+		least = entry
+	}
+	return max(least, min(math.Exp(steep*(h-full)), most))
 }
+
+// isNew reports whether too little was heard to know of others.
+func (l *level) isNew(now clock.Instant) bool { return now.Sub(l.heard) < l.rules.Span/4 }
 
 // shared reports whether others use the quota too, or may, as far as is known.
 func (l *level) shared(now clock.Instant) bool {
 	if !l.fresh(now) {
 		return false
 	}
-	return now.Sub(l.heard) < l.rules.Span/4 || max(l.theirs, 0) > alone*(l.mine+max(l.theirs, 0))
+	return l.isNew(now) || max(l.theirs, 0) > alone*(l.mine+max(l.theirs, 0))
 }
 
 // pay pays off the debt until now.
@@ -202,6 +212,9 @@ func (l *level) wait(now clock.Instant, want float64, first bool) time.Duration 
 	}
 	if l.word.until > now {
 		d = max(d, l.word.until.Sub(now))
+	}
+	if !l.rules.Window {
+		care = max(care, kept*part)
 	}
 	d = max(d, l.until(now, min(want+care, part)-l.told(now), l.amount()))
 	if l.debt > 0 && l.shared(now) {
@@ -286,7 +299,7 @@ func (l *level) count(now clock.Instant, left, sum float64) {
 	} else {
 		before = min(l.amount(), before+l.amount()*age)
 	}
-	keep := math.Exp(-age / 2)
+	keep := math.Exp(-age)
 	l.mine = l.mine*keep + max(sum-l.word.sum, 0)
 	l.theirs = max(l.theirs*keep+before-(sum-l.word.sum)-left, -alone*l.mine)
 	l.usual += (1 - math.Exp(-age)) * (min(l.height(now), 1) - l.usual)
@@ -297,10 +310,11 @@ func (l *level) count(now clock.Instant, left, sum float64) {
 func (l *level) doubt(now clock.Instant, refused bool) {
 	switch {
 	case refused:
-		l.bare, l.deaf = 0, 0
+		l.bare, l.deaf, l.lies = 0, 0, 0
 	case l.word.known && l.word.left <= l.amount()*cushion:
 		if l.bare++; l.bare >= mostBare {
-			l.bare, l.deaf = 0, now.Add(deafFor*l.rules.Span)
+			l.bare, l.deaf = 0, now.Add(deafFor<<l.lies*l.rules.Span)
+			l.lies = min(l.lies+1, mostLies)
 		}
 	default:
 		l.bare = 0

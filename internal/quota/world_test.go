@@ -3,6 +3,7 @@ package quota
 import (
 	"container/heap"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
@@ -60,16 +61,15 @@ type world struct {
 	rand      *rand.Rand
 	processes int
 	callers   int // of each process, each with one call at a time
-	think     time.Duration
 	quota     policy.Quota
 	wrong     float64 // what an attempt uses, as a multiple of its estimate
-	small     bool    // no mixed sizes
-	quiet     bool    // answers don't say what was used
 
 	now    clock.Instant
 	events events
 	groups []*Group
 	waits  []time.Duration
+	late   time.Duration // by which the last process begins after the others
+	taken  []int         // attempts by process, since the start
 }
 
 type event struct {
@@ -105,16 +105,22 @@ type result struct {
 func (w *world) play(start, spans float64) (r result) {
 	w.provider.left, w.provider.amount, w.provider.span = w.quota.Amount, w.quota.Amount, w.quota.Span
 	w.provider.window = w.quota.Window
+	w.taken = make([]int, w.processes)
 	for i := range w.processes {
 		w.groups = append(w.groups, New(w.now, []policy.Quota{w.quota}))
 		for range w.callers {
-			w.in(time.Duration(i)*time.Microsecond, func() { w.call(w.groups[i]) })
+			begin := time.Duration(i) * time.Microsecond
+			if i == w.processes-1 {
+				begin += w.late
+			}
+			w.in(begin, func() { w.call(w.groups[i]) })
 		}
 	}
 	begin := w.now.Add(time.Duration(start * float64(w.span)))
 	w.until(begin)
 	before := w.provider
 	w.waits = nil
+	clear(w.taken)
 	w.until(begin.Add(time.Duration(spans * float64(w.span))))
 	r.share = (w.used - before.used) / (spans * w.amount)
 	r.served = w.served - before.served
@@ -152,12 +158,9 @@ type caller struct {
 }
 
 func (w *world) call(g *Group) {
-	size := w.quota.Estimate
-	if !w.small {
-		size *= 0.2 + 1.6*w.rand.Float64()
-		if w.rand.IntN(20) == 0 {
-			size *= 4
-		}
+	size := w.quota.Estimate * (0.2 + 1.6*w.rand.Float64())
+	if w.rand.IntN(20) == 0 {
+		size *= 4
 	}
 	c := &caller{w: w, g: g, began: w.now, size: size}
 	c.r = g.Reserve(&Cost{Unit: "tokens", Amount: size}, "", policy.PriorityNormal)
@@ -200,25 +203,23 @@ func (c *caller) ask() {
 func (c *caller) send() {
 	w := c.w
 	c.turn++
-	used := c.size * max(w.wrong, 0.01)
-	if w.wrong == 0 {
-		used = c.size
-	}
+	used := c.size * w.wrong
+	w.taken[slices.Index(w.groups, c.g)]++
 	there := time.Duration(w.rand.Int64N(int64(20 * time.Millisecond)))
 	back := 20*time.Millisecond + time.Duration(w.rand.Int64N(int64(100*time.Millisecond)))
 	w.in(there, func() {
 		left, ok := w.serve(w.now, used)
 		w.in(back, func() {
-			if ok && !w.quiet {
+			if ok {
 				c.r.Spent(w.now, "tokens", used)
 			}
 			if !w.silent {
 				c.r.Told(w.now, []policy.Remaining{left})
 			}
 			c.r.End(w.now, false, !ok)
-			think := w.think
+			var think time.Duration
 			if !ok {
-				think += w.span / 20
+				think = w.span / 20
 			}
 			w.in(think, func() { w.call(c.g) })
 		})
