@@ -50,8 +50,8 @@ type word struct {
 const (
 	cushion  = 0.02 // of the amount is left alone: clocks and latencies differ
 	mostCare = 0.25 // of the amount is left alone at most because estimates are wrong
-	full     = 0.9  // from this level on, the price is that of the refill
-	empty    = 0.2  // at this level the price is a thousand times that
+	full     = 0.8  // from this level on, the price is that of the refill
+	empty    = 0.15 // at this level the price is a thousand times that
 	steep    = 3 * math.Ln10 / (full - empty)
 	cheapest = 2.0
 	least    = 0.4
@@ -59,10 +59,10 @@ const (
 	entry    = 0.2 // the least price of one that is new, so that the others hear of it
 	rise     = 2
 	foot     = 0.02
-	firstOut = 0.1 // of the amount may be used before the first answer came
-	stale    = 2   // spans after which a word means nothing
+	firstOut = 0.1  // of the amount may be used before the first answer came
+	stale    = 2    // spans after which a word means nothing
 	alone    = 0.03 // share of others below which they don't matter
-	deafFor  = 4   // spans
+	deafFor  = 4    // spans
 	mostBare = 8
 	mostLies = 6
 	careless = 10 // amounts: the most that one attempt can have used
@@ -202,7 +202,7 @@ func (l *level) wait(now clock.Instant, want float64, first bool) time.Duration 
 	l.refill(now)
 	l.pay(now)
 	part := l.part(now)
-	care := min(part*cushion+2*l.bias.miss*math.Sqrt(float64(l.out+1)), part*mostCare)
+	care := l.care(part)
 	d := l.until(now, min(want+care, part)-l.own, part)
 	if first && l.out > 0 && l.own < part*(1-firstOut)+want {
 		d = max(d, l.rules.Span/8)
@@ -221,6 +221,14 @@ func (l *level) wait(now clock.Instant, want float64, first bool) time.Duration 
 		d = max(d, min(l.spans(l.debt/(l.amount()*l.price(now))), l.rules.Span/16))
 	}
 	return d
+}
+
+// care is what is left alone of a part, since clocks and latencies differ, and estimates are wrong.
+func (l *level) care(part float64) float64 {
+	if l.rules.Unit == policy.Requests {
+		return math.Floor(part * cushion)
+	}
+	return min(part*cushion+2*l.bias.miss*math.Sqrt(float64(l.out+1)), part*mostCare)
 }
 
 // until is how long it takes until that much has come back, of what comes back in a span.

@@ -3,6 +3,7 @@ package quota
 import (
 	"slices"
 
+	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -40,27 +41,17 @@ func compare(a, b *Reservation) int {
 	return 0
 }
 
-// blocks reports whether one that waits needs a quota that r needs too.
-func (n *line) blocks(r *Reservation) bool {
+// blocks reports whether one that goes before r needs one of the scarce quotas that r needs too.
+func (n *line) blocks(r *Reservation, scarce uint8) bool {
 	for _, other := range n.waiting {
-		if other.mask&r.mask != 0 {
+		if other == r {
+			return false
+		}
+		if other.mask&r.mask&scarce != 0 {
 			return true
 		}
 	}
 	return false
-}
-
-// first reports whether none that goes before r needs a quota that r needs too.
-func (n *line) first(r *Reservation) bool {
-	for _, other := range n.waiting {
-		if other == r {
-			return true
-		}
-		if other.mask&r.mask != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // before returns those that go before r, which may not wait yet.
@@ -150,17 +141,17 @@ func (w *wakes) wake() {
 }
 
 // firsts returns those that go first in some quota, if anything has changed for them.
-func (g *Group) firsts(changed bool) (w wakes) {
+func (g *Group) firsts(now clock.Instant, changed bool) (w wakes) {
 	if !changed || len(g.line.waiting) == 0 {
 		return w
 	}
-	var needed, all uint8 = 0, 1<<len(g.levels) - 1
+	var needed, scarce uint8 = 0, g.scarce(now, nil)
 	for _, r := range g.line.waiting {
 		if r.mask&needed == 0 && r.waker != nil && w.n < len(w.list) {
 			w.list[w.n] = r.waker
 			w.n++
 		}
-		if needed |= r.mask; needed == all {
+		if needed |= r.mask & scarce; w.n == len(w.list) {
 			break
 		}
 	}

@@ -124,7 +124,7 @@ const (
 func (g *Group) Ask(now, last clock.Instant, r *Reservation) (at clock.Instant, a Answer) {
 	g.mu.Lock()
 	at, a = g.ask(now, last, r)
-	wake := g.firsts(a == Taken || a == Refused)
+	wake := g.firsts(now, a == Taken || a == Refused)
 	g.mu.Unlock()
 	wake.wake()
 	return at, a
@@ -139,7 +139,7 @@ func (g *Group) ask(now, last clock.Instant, r *Reservation) (at clock.Instant, 
 			return now, TooLarge
 		}
 	}
-	if r.state == idle && g.line.blocks(r) || r.state == waits && !g.line.first(r) {
+	if g.line.blocks(r, g.scarce(now, r)) {
 		return g.behind(now, last, r)
 	}
 	d := g.wait(now, r)
@@ -174,7 +174,7 @@ func (g *Group) behind(now, last clock.Instant, r *Reservation) (at clock.Instan
 func (g *Group) AskNow(now clock.Instant, r *Reservation) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.fit(r); r.large || g.line.blocks(r) || g.wait(now, r) > 0 {
+	if g.fit(r); r.large || g.line.blocks(r, g.scarce(now, r)) || g.wait(now, r) > 0 {
 		return false
 	}
 	g.take(now, r)
@@ -209,6 +209,38 @@ func (g *Group) wait(now clock.Instant, r *Reservation) (d time.Duration) {
 		d = max(d, r.parts[i].level.wait(now, r.parts[i].want, !g.answered))
 	}
 	return d
+}
+
+// scarce is the quotas of which those that go first have to wait for some, once next has what it
+// needs. Only for these others wait behind them: a quota that has nothing left stops none that does not use it. Next may be nil.
+func (g *Group) scarce(now clock.Instant, next *Reservation) (scarce uint8) {
+	var needed, all uint8 = 0, 1<<len(g.levels) - 1
+	for _, r := range g.line.waiting {
+		if r.mask&needed == 0 {
+			for i := range r.parts {
+				if g.lacks(now, r, next, i) {
+					scarce |= 1 << i
+				}
+			}
+		}
+		if needed |= r.mask; needed == all {
+			break
+		}
+	}
+	return scarce
+}
+
+// lacks reports whether r has to wait for a quota, once next has what it needs of it.
+func (g *Group) lacks(now clock.Instant, r, next *Reservation, i int) bool {
+	l, want := r.parts[i].level, 0.0
+	if next != nil && next != r {
+		want = next.parts[i].want
+	}
+	l.refill(now)
+	l.own, l.sum = l.own-want, l.sum+want
+	wait := l.wait(now, r.parts[i].want, !g.answered)
+	l.own, l.sum = l.own+want, l.sum-want
+	return wait > 0
 }
 
 // ahead is how long it takes until there is room for r after all that go before it.

@@ -88,7 +88,7 @@ func (r *Reservation) end(now clock.Instant, unsent, refused bool) {
 			r.parts[i].end(now, unsent, refused)
 		}
 	}
-	wake := g.firsts(true)
+	wake := g.firsts(now, true)
 	g.mu.Unlock()
 	wake.wake()
 }
@@ -120,7 +120,7 @@ func (r *Reservation) Spent(now clock.Instant, unit string, amount float64) {
 			}
 		}
 	}
-	wake := g.firsts(true)
+	wake := g.firsts(now, true)
 	g.mu.Unlock()
 	wake.wake()
 }
@@ -146,7 +146,7 @@ func (r *Reservation) Told(now clock.Instant, left []policy.Remaining) {
 			r.told(now, &left[i])
 		}
 	}
-	wake := g.firsts(true)
+	wake := g.firsts(now, true)
 	g.mu.Unlock()
 	wake.wake()
 }
