@@ -20,7 +20,8 @@ type level struct {
 
 	own  float64       // left by own count
 	at   clock.Instant // when own was right
-	ends clock.Instant // of a window: when it ends; zero: it has not begun
+	ends clock.Instant // of a window: when it ends
+	open bool          // the window has begun, so ends means something
 	sum  float64       // used by own count since the beginning
 	out  int           // attempts that are out
 
@@ -43,6 +44,7 @@ type word struct {
 	at    clock.Instant // when it was heard
 	sum   float64       // level.sum when the attempt was sent that brought it
 	until clock.Instant // no attempt goes before
+	ends  clock.Instant // of the window that it is of
 }
 
 const (
@@ -98,8 +100,8 @@ func (l *level) refill(now clock.Instant) {
 	switch {
 	case !l.rules.Window:
 		l.own = min(part, l.own+part*l.inSpans(now.Sub(l.at)))
-	case l.ends == 0 || now >= l.ends:
-		l.own, l.ends = part, 0
+	case !l.open || now >= l.ends:
+		l.own, l.open = part, false
 	default:
 		l.own = min(l.own, part)
 	}
@@ -113,7 +115,7 @@ func (l *level) told(now clock.Instant) float64 {
 	if !l.rules.Window {
 		return min(l.amount(), l.word.left+l.amount()*l.inSpans(now.Sub(l.word.at))-since)
 	}
-	if l.ends == 0 || now >= l.ends {
+	if !l.open || now >= l.ends {
 		return min(l.own, l.amount())
 	}
 	return l.word.left - since
@@ -127,7 +129,7 @@ func (l *level) height(now clock.Instant) float64 {
 		back := l.amount() * l.inSpans(now.Sub(l.word.at)) * drift
 		return min(1, (l.word.left+back-since)/l.amount())
 	}
-	if l.ends == 0 || now >= l.ends {
+	if !l.open || now >= l.ends {
 		return 1
 	}
 	rest := max(l.inSpans(l.ends.Sub(l.word.at)), lastPart)
@@ -199,7 +201,7 @@ func (l *level) until(now clock.Instant, lack, part float64) time.Duration {
 		return 0
 	case !l.rules.Window:
 		return max(l.spans(lack/part), 1)
-	case l.ends > now:
+	case l.open && l.ends > now:
 		return l.ends.Sub(now)
 	}
 	return l.rules.Span
@@ -207,8 +209,8 @@ func (l *level) until(now clock.Instant, lack, part float64) time.Duration {
 
 // take uses want.
 func (l *level) take(now clock.Instant, want float64) {
-	if l.rules.Window && l.ends == 0 {
-		l.ends = now.Add(l.rules.Span)
+	if l.rules.Window && !l.open {
+		l.ends, l.open = now.Add(l.rules.Span), true
 	}
 	l.own -= want
 	l.sum += want
@@ -240,12 +242,11 @@ func (l *level) hear(now clock.Instant, r *policy.Remaining, sum, want float64) 
 	left := min(r.Left, l.amount())
 	l.refill(now)
 	l.pay(now)
-	ends := l.ends
 	if l.rules.Window && r.Reset > 0 {
-		l.ends = now.Add(min(r.Reset, l.rules.Span))
+		l.ends, l.open = now.Add(min(r.Reset, l.rules.Span)), true
 	}
-	l.count(now, left, sum, ends)
-	l.word = word{left: left, known: true, at: now, sum: sum}
+	l.count(now, left, sum)
+	l.word = word{left: left, known: true, at: now, sum: sum, ends: l.ends, until: now}
 	if !r.Full && r.Reset > 0 && left < want && left < l.amount()*cushion {
 		l.word.until = now.Add(min(r.Reset, l.rules.Span))
 	}
@@ -255,7 +256,7 @@ func (l *level) hear(now clock.Instant, r *policy.Remaining, sum, want float64) 
 const maxLimit = 1e15
 
 // count learns from two words what others used in between.
-func (l *level) count(now clock.Instant, left, sum float64, ends clock.Instant) {
+func (l *level) count(now clock.Instant, left, sum float64) {
 	if !l.fresh(now) {
 		l.heard, l.mine, l.theirs = now, 0, 0
 		return
@@ -263,7 +264,7 @@ func (l *level) count(now clock.Instant, left, sum float64, ends clock.Instant) 
 	age := l.inSpans(now.Sub(l.word.at))
 	before := l.word.left
 	if l.rules.Window {
-		if l.ends.Sub(ends) > l.rules.Span/8 { // another window
+		if l.ends.Sub(l.word.ends) > l.rules.Span/8 { // another window
 			l.own = min(l.amount(), max(left, l.own))
 			return
 		}
@@ -280,7 +281,7 @@ func (l *level) count(now clock.Instant, left, sum float64, ends clock.Instant) 
 func (l *level) doubt(now clock.Instant, refused bool) {
 	switch {
 	case refused:
-		l.bare, l.deaf = 0, 0
+		l.bare, l.deaf = 0, now
 	case l.word.known && l.word.left <= l.amount()*cushion:
 		if l.bare++; l.bare >= mostBare {
 			l.bare, l.deaf = 0, now.Add(deafFor*l.rules.Span)
@@ -305,7 +306,7 @@ func (l *level) change(now clock.Instant, q policy.Quota) {
 	l.refill(now)
 	used := l.part(now) - l.own
 	if l.rules.Span != q.Span || l.rules.Window != q.Window {
-		l.ends, l.word, l.debt = 0, word{}, 0
+		l.open, l.word, l.debt = false, word{}, 0
 		if l.rules.Span > q.Span {
 			used = min(used, q.Amount)
 		}
@@ -316,7 +317,7 @@ func (l *level) change(now clock.Instant, q policy.Quota) {
 	l.rules = q
 	l.own = max(l.part(now)-used, -q.Amount)
 	l.debt = min(l.debt, q.Amount)
-	if q.Window && l.own < l.part(now) && l.ends == 0 {
-		l.ends = now.Add(q.Span)
+	if q.Window && l.own < l.part(now) && !l.open {
+		l.ends, l.open = now.Add(q.Span), true
 	}
 }
