@@ -20,7 +20,8 @@ type level struct {
 
 	own  float64       // left by own count
 	at   clock.Instant // when own was right
-	ends clock.Instant // of a window: when it ends; zero: it has not begun
+	ends clock.Instant // of a window: when it ends
+	open bool          // the window has begun, so ends means something
 	sum  float64       // used by own count since the beginning
 	out  int           // attempts that are out
 
@@ -55,8 +56,9 @@ const (
 	steep    = 3 * math.Ln10 / (full - empty)
 	cheapest = 2.0
 	least    = 0.4
-	kept     = 0.1 // of the amount is left alone by one that is alone, so that one that comes is not refused
-	entry    = 0.2 // the least price of one that is new, so that the others hear of it
+	kept     = 0.25 // of the amount is left alone by one that is alone, so that one that comes is not refused
+	entry    = 0.2  // the least price of one that is new, so that the others hear of it
+	half     = 0.5  // of what this process had lately is the least price
 	rise     = 2
 	foot     = 0.02
 	firstOut = 0.1  // of the amount may be used before the first answer came
@@ -106,8 +108,8 @@ func (l *level) refill(now clock.Instant) {
 	switch {
 	case !l.rules.Window:
 		l.own = min(part, l.own+part*l.inSpans(now.Sub(l.at)))
-	case l.ends == 0 || now >= l.ends:
-		l.own, l.ends = part, 0
+	case !l.open || now >= l.ends:
+		l.own, l.open = part, false
 	default:
 		l.own = min(l.own, part)
 	}
@@ -121,7 +123,7 @@ func (l *level) told(now clock.Instant) float64 {
 	if !l.rules.Window {
 		return min(l.amount(), l.word.left+l.amount()*l.inSpans(now.Sub(l.word.at))-since)
 	}
-	if l.ends == 0 || now >= l.ends {
+	if !l.open || now >= l.ends {
 		return min(l.own, l.amount())
 	}
 	if !l.shared(now) {
@@ -139,7 +141,7 @@ func (l *level) height(now clock.Instant) float64 {
 		back := l.amount() * l.inSpans(now.Sub(l.word.at)) * drift
 		return min(1, (l.word.left+back-since)/l.amount())
 	}
-	if l.ends == 0 || now >= l.ends || l.word.at < l.begins() {
+	if !l.open || now >= l.ends || l.word.at < l.begins() {
 		return max(l.usual, least)
 	}
 	rest := max(l.inSpans(l.ends.Sub(l.word.at)), lastPart)
@@ -153,17 +155,21 @@ const drift = 0.5 // of what comes back while nothing is heard is thought not to
 // begins is when the window that is on has begun.
 func (l *level) begins() clock.Instant { return l.ends.Add(-l.rules.Span) }
 
-// price is the share of the refill at which a debt is paid off. It is at most a few times what this process has
-// had lately, so that many that see a full quota at once don't empty it before they hear of each other.
+// price is the share of the refill at which a debt is paid off.
 func (l *level) price(now clock.Instant) float64 {
-	h, least, most := l.height(now), 0.0, cheapest
-	if all := l.mine + max(l.theirs, 0); l.rules.Window && all > 0 {
-		most = min(most, rise*l.mine/all+foot)
+	h := l.height(now)
+	price := min(math.Exp(steep*(h-full)), cheapest)
+	share := 1.0
+	if all := l.mine + max(l.theirs, 0); all > 0 {
+		share = l.mine / all
+	}
+	if l.rules.Window { // many that see it open at once must not empty it before they hear of each other
+		return max(min(price, rise*share+foot), half*share*min(h, 1))
 	}
 	if l.isNew(now) && h > kept/2 {
-		least = entry
+		price = max(price, entry)
 	}
-	return max(least, min(math.Exp(steep*(h-full)), most))
+	return max(price, half*share) // all together no more than half, so that the level rises, and words come
 }
 
 // isNew reports whether too little was heard to know of others.
@@ -174,7 +180,7 @@ func (l *level) shared(now clock.Instant) bool {
 	if !l.fresh(now) {
 		return false
 	}
-	return l.isNew(now) || max(l.theirs, 0) > alone*(l.mine+max(l.theirs, 0))
+	return l.isNew(now) || l.theirs > alone*(l.mine+l.theirs)+l.noise()
 }
 
 // pay pays off the debt until now.
@@ -223,12 +229,15 @@ func (l *level) wait(now clock.Instant, want float64, first bool) time.Duration 
 	return d
 }
 
+// noise is how far what is on the way may be from its estimates.
+func (l *level) noise() float64 { return 2 * l.bias.miss * math.Sqrt(float64(l.out+1)) }
+
 // care is what is left alone of a part, since clocks and latencies differ, and estimates are wrong.
 func (l *level) care(part float64) float64 {
 	if l.rules.Unit == policy.Requests {
 		return math.Floor(part * cushion)
 	}
-	return min(part*cushion+2*l.bias.miss*math.Sqrt(float64(l.out+1)), part*mostCare)
+	return min(part*cushion+l.noise(), part*mostCare)
 }
 
 // until is how long it takes until that much has come back, of what comes back in a span.
@@ -238,7 +247,7 @@ func (l *level) until(now clock.Instant, lack, part float64) time.Duration {
 		return 0
 	case !l.rules.Window:
 		return max(l.spans(lack/part), 1)
-	case l.ends > now:
+	case l.open && l.ends > now:
 		return l.ends.Sub(now)
 	}
 	return l.rules.Span
@@ -246,8 +255,8 @@ func (l *level) until(now clock.Instant, lack, part float64) time.Duration {
 
 // take uses want.
 func (l *level) take(now clock.Instant, want float64) {
-	if l.rules.Window && l.ends == 0 {
-		l.ends = now.Add(l.rules.Span)
+	if l.rules.Window && !l.open {
+		l.ends, l.open = now.Add(l.rules.Span), true
 	}
 	l.own -= want
 	l.sum += want
@@ -279,14 +288,29 @@ func (l *level) hear(now clock.Instant, r *policy.Remaining, sum, want float64) 
 	left := min(r.Left, l.amount())
 	l.refill(now)
 	l.pay(now)
-	if l.rules.Window && r.Reset > 0 {
-		l.ends = now.Add(min(r.Reset, l.rules.Span))
+	if l.rules.Window && r.Reset > 0 && !l.turn(now.Add(min(r.Reset, l.rules.Span)), left) {
+		return false
 	}
 	l.count(now, left, sum)
-	l.word = word{left: left, known: true, at: now, sum: sum}
+	l.word = word{left: left, known: true, at: now, sum: sum, until: now}
 	if !r.Full && r.Reset > 0 && left < want && left < l.amount()*cushion {
 		l.word.until = now.Add(min(r.Reset, l.rules.Span))
 	}
+	return true
+}
+
+// turn hears when a window ends. It reports false if that is a window before the one that words spoke of
+// already: attempts do not arrive in the order in which they were sent.
+func (l *level) turn(ends clock.Instant, left float64) bool {
+	near := l.rules.Span / 2
+	switch {
+	case !l.open:
+	case l.word.known && l.word.at >= l.begins() && ends < l.ends.Add(-near):
+		return false
+	case ends > l.ends.Add(near):
+		l.own = max(l.own, left) // it has opened again
+	}
+	l.ends, l.open = ends, true
 	return true
 }
 
@@ -318,7 +342,7 @@ func (l *level) count(now clock.Instant, left, sum float64) {
 func (l *level) doubt(now clock.Instant, refused bool) {
 	switch {
 	case refused:
-		l.bare, l.deaf, l.lies = 0, 0, 0
+		l.bare, l.deaf, l.lies = 0, now, 0
 	case l.word.known && l.word.left <= l.amount()*cushion:
 		if l.bare++; l.bare >= mostBare {
 			l.bare, l.deaf = 0, now.Add(deafFor<<l.lies*l.rules.Span)
@@ -344,7 +368,7 @@ func (l *level) change(now clock.Instant, q policy.Quota) {
 	l.refill(now)
 	used := l.part(now) - l.own
 	if l.rules.Span != q.Span || l.rules.Window != q.Window {
-		l.ends, l.word, l.debt = 0, word{}, 0
+		l.open, l.word, l.debt = false, word{}, 0
 		if l.rules.Span > q.Span {
 			used = min(used, q.Amount)
 		}
@@ -355,7 +379,7 @@ func (l *level) change(now clock.Instant, q policy.Quota) {
 	l.rules = q
 	l.own = max(l.part(now)-used, -q.Amount)
 	l.debt = min(l.debt, q.Amount)
-	if q.Window && l.own < l.part(now) && l.ends == 0 {
-		l.ends = now.Add(q.Span)
+	if q.Window && l.own < l.part(now) && !l.open {
+		l.ends, l.open = now.Add(q.Span), true
 	}
 }

@@ -66,7 +66,7 @@ func New(now clock.Instant, quotas []policy.Quota) *Group {
 }
 
 func newLevel(now clock.Instant, q policy.Quota) *level {
-	l := &level{rules: q, at: now, paid: now}
+	l := &level{rules: q, at: now, paid: now, deaf: now}
 	l.own = l.part(now)
 	return l
 }

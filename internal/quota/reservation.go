@@ -98,7 +98,11 @@ func (p *part) end(now clock.Instant, unsent, refused bool) {
 	l.out--
 	if unsent || refused && !p.spent {
 		l.refill(now)
+		debt := l.debt
 		l.correct(-p.want, p.sum)
+		if !unsent {
+			l.debt = debt
+		}
 		p.want = 0
 	}
 	if !unsent && p.heard {

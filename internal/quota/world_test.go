@@ -68,6 +68,7 @@ type world struct {
 	events events
 	groups []*Group
 	waits  []time.Duration
+	mute   bool          // calls do not say what they will use
 	late   time.Duration // by which the last process begins after the others
 	taken  []int         // attempts by process, since the start
 }
@@ -163,7 +164,11 @@ func (w *world) call(g *Group) {
 		size *= 4
 	}
 	c := &caller{w: w, g: g, began: w.now, size: size}
-	c.r = g.Reserve(&Cost{Unit: "tokens", Amount: size}, "", policy.PriorityNormal)
+	cost := &Cost{Unit: "tokens", Amount: size}
+	if w.mute {
+		cost = nil
+	}
+	c.r = g.Reserve(cost, "", policy.PriorityNormal)
 	c.ask()
 }
 
