@@ -71,7 +71,7 @@ func quotaLevel(q *policy.QuotaStats) string {
 // thousands writes an amount with its thousands apart.
 func thousands(v float64) string {
 	if v < 1000 {
-		return trimmed(math.Round(v*100) / 100)
+		return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64)
 	}
 	text := strconv.FormatFloat(v, 'f', 0, 64)
 	for at := len(text) - 3; at > 0; at -= 3 {
