@@ -56,9 +56,9 @@ const (
 	steep    = 3 * math.Ln10 / (full - empty)
 	cheapest = 2.0
 	least    = 0.4
-	kept     = 0.25 // of the amount is left alone by one that is alone, so that one that comes is not refused
-	entry    = 0.2  // the least price of one that is new, so that the others hear of it
-	half     = 0.5  // of what this process had lately is the least price
+	kept     = 0.1 // of the amount is left alone by one that is alone, so that one that comes is not refused
+	entry    = 0.2 // the least price of one that is new, so that the others hear of it
+	half     = 0.5 // of what this process had lately is the least price
 	rise     = 2
 	foot     = 0.02
 	firstOut = 0.1  // of the amount may be used before the first answer came
