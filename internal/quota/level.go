@@ -163,7 +163,7 @@ func (l *level) price(now clock.Instant) float64 {
 	if all := l.mine + max(l.theirs, 0); all > 0 {
 		share = l.mine / all
 	}
-	if l.rules.Window { // many that see it open at once must not empty it before they hear of each other
+	if l.rules.Window { // many that see it open at once must not empty it before they learn of each other
 		return max(min(price, rise*share+foot), half*share*min(h, 1))
 	}
 	if l.isNew(now) && h > kept/2 {
