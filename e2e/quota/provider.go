@@ -11,7 +11,7 @@ import (
 
 const sizeHeader = "X-Size" // of a request: how many tokens it will use
 
-// provider is a server whose callers may use so many tokens in a span.
+// provider is a server that lets its callers use a number of tokens in a span.
 type provider struct {
 	URL    string
 	amount float64
@@ -40,7 +40,7 @@ func newProvider(amount float64, span, takes time.Duration) (*provider, error) {
 
 func (p *provider) Close() { p.server.Close() }
 
-// take uses so many tokens if they are there.
+// take uses size tokens if they are there.
 func (p *provider) take(size float64) (ok bool, left float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

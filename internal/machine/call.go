@@ -174,7 +174,7 @@ func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 	if p.Partition != "" {
 		c.enterPartition(now, p.Partition)
 	}
-	if r.quotas && !c.inside {
+	if len(r.Policy.RateLimit.Quotas) > 0 && !c.inside {
 		c.wait.room = &room{cost: p.Cost}
 	}
 	c.hedge.on = r.Policy.Hedge.Max > 0 && c.safe && !p.NoHedge && !p.NoRetry
@@ -320,7 +320,7 @@ func (c *Call) finish(now clock.Instant, why policy.Reason) {
 		c.end.cause = c.part.breaker.Load().OpenedBy()
 	}
 	if c.wait.room != nil {
-		c.leaveRoom(now)
+		c.wait.room.leave(now)
 	}
 	if c.taken.has != 0 {
 		c.undo(now)

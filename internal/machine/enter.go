@@ -51,7 +51,7 @@ func (c *Call) enter(now clock.Instant, s *Step) (answered bool) {
 		return false
 	}
 	if c.wait.room != nil {
-		if due, answered := c.takeRoom(now, s); !due {
+		if due, answered := c.wait.room.take(c, now, s); !due {
 			return answered
 		}
 	}

@@ -172,7 +172,7 @@ func (c *Call) admitHedge(now clock.Instant) policy.Reason {
 		}
 		c.taken.addSlot(slot)
 	}
-	if c.wait.room != nil && !c.takeRoomNow(now) {
+	if c.wait.room != nil && !c.wait.room.takeNow(c, now) {
 		return policy.RateLimited
 	}
 	if c.rules.rate.Interval > 0 {

@@ -21,14 +21,13 @@ type sentRoom struct {
 	of      *quota.Reservation
 }
 
-// takeRoom takes from the quotas what the attempt is thought to use. It reports false when the call
+// take takes from the quotas what the attempt is thought to use. It reports false when the call
 // must wait for room, or has ended.
-func (c *Call) takeRoom(now clock.Instant, s *Step) (due, answered bool) {
+func (m *room) take(c *Call, now clock.Instant, s *Step) (due, answered bool) {
 	g := c.part.quotas.Load()
 	if g == nil || c.taken.has&aRoom != 0 {
 		return true, false
 	}
-	m := c.wait.room
 	if m.next == nil {
 		m.next = g.Reserve(m.cost, c.tenant, c.priority)
 	}
@@ -52,7 +51,7 @@ func (c *Call) takeRoom(now clock.Instant, s *Step) (due, answered bool) {
 		m.late = false
 		return true, false
 	case quota.TooLarge, quota.Refused:
-		c.lackRoom(now, at, a)
+		m.lack(c, now, at, a)
 		return false, false
 	}
 	if after, shut := c.shut(now); shut { // no wait for an open breaker
@@ -65,9 +64,8 @@ func (c *Call) takeRoom(now clock.Instant, s *Step) (due, answered bool) {
 	return false, s.wait(min(max(at, now+1), c.deadline))
 }
 
-// lackRoom refuses the call because there is no room for it in time.
-func (c *Call) lackRoom(now, at clock.Instant, a quota.Answer) {
-	m := c.wait.room
+// lack refuses the call because there is no room for it in time.
+func (m *room) lack(c *Call, now, at clock.Instant, a quota.Answer) {
 	unit, need, amount := m.next.Short(now)
 	m.next, m.late = nil, false
 	c.tooLong(at.Sub(now), m.last.Sub(now))
@@ -79,31 +77,30 @@ func (c *Call) lackRoom(now, at clock.Instant, a quota.Answer) {
 	c.refuse(now, policy.RateLimited, after)
 }
 
-// leaveRoom gives back what was taken for an attempt that is not made, or the place in line for it.
-func (c *Call) leaveRoom(now clock.Instant) {
-	m := c.wait.room
+// leave gives back what was taken for an attempt that is not made, or the place in line for it.
+func (m *room) leave(now clock.Instant) {
 	if m.next != nil {
 		m.next.Drop(now)
 		m.next, m.late = nil, false
 	}
 }
 
-// takeRoomNow takes for a hedge what it is thought to use, if there is room at once.
-func (c *Call) takeRoomNow(now clock.Instant) bool {
+// takeNow takes for a hedge what it is thought to use, if there is room at once.
+func (m *room) takeNow(c *Call, now clock.Instant) bool {
 	g := c.part.quotas.Load()
 	if g == nil || c.taken.has&aRoom != 0 {
 		return true
 	}
-	r := g.Reserve(c.wait.room.cost, c.tenant, c.priority)
+	r := g.Reserve(m.cost, c.tenant, c.priority)
 	if !r.Now(now) {
 		return false
 	}
-	c.wait.room.next = r
+	m.next = r
 	c.taken.has |= aRoom
 	return true
 }
 
-// sendRoom gives the attempt that is sent what was taken for it.
+// send gives the attempt that is sent what was taken for it.
 func (m *room) send(attempt uint8) {
 	if m.next != nil {
 		m.sent = append(m.sent, sentRoom{attempt, m.next})
@@ -111,26 +108,25 @@ func (m *room) send(attempt uint8) {
 	}
 }
 
-// endRoom tells the quotas that the attempt has ended.
-func (c *Call) endRoom(now clock.Instant, t *Ticket, o *policy.Outcome) {
-	if r := c.Reserved(t); r != nil {
+// end tells the quotas that the attempt has ended.
+func (m *room) end(now clock.Instant, t *Ticket, o *policy.Outcome) {
+	if r := m.of(t); r != nil {
 		r.End(now, o.NeverSent, o.Class == policy.ClassThrottled)
 	}
 }
 
 // blames reports whether a quota refused the attempt, and not the dependency as a whole.
-func (c *Call) blames(t *Ticket) bool {
-	r := c.Reserved(t)
+func (m *room) blames(t *Ticket) bool {
+	r := m.of(t)
 	return r != nil && r.Blamed()
 }
 
-// Reserved returns what the attempt has of the quotas: nil without quotas. It may be told what was used
-// and what is left at any time.
-func (c *Call) Reserved(t *Ticket) *quota.Reservation {
-	if c.wait.room == nil {
+// of returns what the attempt has of the quotas, or nil. A call without quotas has no room.
+func (m *room) of(t *Ticket) *quota.Reservation {
+	if m == nil {
 		return nil
 	}
-	for _, one := range c.wait.room.sent {
+	for _, one := range m.sent {
 		if one.attempt == t.Attempt {
 			return one.of
 		}
@@ -138,11 +134,15 @@ func (c *Call) Reserved(t *Ticket) *quota.Reservation {
 	return nil
 }
 
+// Reserved returns what the attempt has of the quotas: nil without quotas. It may be told what was used
+// and what is left at any time.
+func Reserved(c *Call, t *Ticket) *quota.Reservation { return c.wait.room.of(t) }
+
 // furnishQuotas gives a partition the quotas of r. Those past the bound of partitions share one, which
 // has none: it refuses no call.
 func (p *partition) furnishQuotas(now clock.Instant, r *Rules, name string) {
 	list := r.Policy.RateLimit.Quotas
-	if len(list) == 0 || name == policy.Overflow || p.quotas.Load() != nil {
+	if name == policy.Overflow || p.quotas.Load() != nil {
 		return
 	}
 	p.quotas.CompareAndSwap(nil, quota.New(now, list))

@@ -45,7 +45,7 @@ func (c *Call) SettleFrom(now clock.Instant, t *Ticket, o *policy.Outcome) {
 	}
 	c.sent.out &^= bit
 	if c.wait.room != nil {
-		c.endRoom(now, t, o)
+		c.wait.room.end(now, t, o)
 	}
 	if o.Class == policy.ClassSuccess && !o.NeverSent && c.phase != over {
 		c.succeed(now, t, o, bit)

@@ -68,7 +68,7 @@ func (c *Call) undo(now clock.Instant) {
 		c.state.limiter().Cancel(now, t.turn, c.rules.rate)
 	}
 	if has&aRoom != 0 {
-		c.leaveRoom(now)
+		c.wait.room.leave(now)
 	}
 	if has&aRequest != 0 {
 		c.state.throttle().Forget(t.counted, now)

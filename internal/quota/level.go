@@ -57,7 +57,7 @@ const (
 	cheapest = 2.0
 	least    = 0.4
 	kept     = 0.1 // of the amount is left alone by one that is alone, so that one that comes is not refused
-	entry    = 0.2 // the least price of one that is new, so that the others hear of it
+	entry    = 0.2 // the least price of one that is new, so that the others notice it
 	half     = 0.5 // of what this process had lately is the least price
 	rise     = 2
 	foot     = 0.02
@@ -163,7 +163,7 @@ func (l *level) price(now clock.Instant) float64 {
 	if all := l.mine + max(l.theirs, 0); all > 0 {
 		share = l.mine / all
 	}
-	if l.rules.Window { // many that see it open at once must not empty it before they hear of each other
+	if l.rules.Window { // many that see it open at once must not empty it before they learn of each other
 		return max(min(price, rise*share+foot), half*share*min(h, 1))
 	}
 	if l.isNew(now) && h > kept/2 {
