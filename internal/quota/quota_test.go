@@ -127,7 +127,7 @@ func TestALeftPlaceInLineIsTaken(t *testing.T) {
 	}
 	second_.Drop(2 * second)
 	if len(g.line.waiting) != 0 {
-		t.Error("a call waits")
+		t.Error("one waits still")
 	}
 }
 
