@@ -201,7 +201,7 @@ func (g generator) leaf(t reflect.Type) object {
 		return or(object{"enum": words[t]})
 	case facts.Words[t] != nil:
 		return or(object{"enum": facts.Words[t]})
-	case t == reflect.TypeFor[[]string](), t == reflect.TypeFor[[]policy.Endpoint]():
+	case t == reflect.TypeFor[[]string](), t == reflect.TypeFor[[]policy.Endpoint](), t == reflect.TypeFor[[]policy.Quota]():
 		return object{"type": "array", "items": object{"type": "string"}}
 	case t == reflect.TypeFor[time.Duration]():
 		return text(`(` + decimal + `(ns|us|µs|ms|s|m|h))+`)

@@ -50,6 +50,7 @@ func readOptions() yamlstrict.Options {
 		reflect.TypeFor[policy.Ratio]():     {Parse: parseText(reflect.TypeFor[policy.Ratio](), "")},
 		reflect.TypeFor[policy.PerSecond](): {Parse: parseText(reflect.TypeFor[policy.PerSecond](), "")},
 		reflect.TypeFor[policy.Endpoint]():  {Parse: parseText(reflect.TypeFor[policy.Endpoint](), "")},
+		reflect.TypeFor[policy.Quota]():     {Parse: parseText(reflect.TypeFor[policy.Quota](), "")},
 	}
 	for t, list := range facts.Words {
 		scalars[t] = yamlstrict.Scalar{Words: list, Parse: parseText(t, "")}

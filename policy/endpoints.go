@@ -192,7 +192,7 @@ func (e Endpoints) resolved() Endpoints {
 }
 
 // CheckEndpoints reports what [Policy.Validate] would of a list that has at least one endpoint. The error is of type
-// [Findings].
+// [Mistakes].
 func CheckEndpoints(list []Endpoint) error {
 	var c check
 	if checkEndpoints(&c, Endpoints{List: list}); len(list) == 0 {

@@ -70,13 +70,13 @@ func TestEndpointsThatCannotStand(t *testing.T) {
 		{"a negative time", Endpoints{SlowStart: -time.Second}, "endpoints.slow_start", "is negative"},
 		{"a time without a unit", Endpoints{SlowStart: 10}, "endpoints.slow_start", "is too short"},
 	} {
-		found, _ := Policy{Endpoints: c.e}.Validate().(Findings)
+		found, _ := Policy{Endpoints: c.e}.Validate().(Mistakes)
 		if len(found) != 1 || found[0].Path != c.path || !strings.Contains(found[0].Error(), c.says) || found[0].Proposal == "" {
 			t.Errorf("%s: %v", c.fact, found)
 		}
 	}
 	p := Policy{Endpoints: Endpoints{List: []Endpoint{{"a", ""}}}, Breaker: Breaker{Per: PerCall}}
-	if found, _ := p.Validate().(Findings); !slices.ContainsFunc(found, func(f Finding) bool { return f.Path == "breaker.per" && f.With == "endpoints.list" }) {
+	if found, _ := p.Validate().(Mistakes); !slices.ContainsFunc(found, func(f Mistake) bool { return f.Path == "breaker.per" && f.With == "endpoints.list" }) {
 		t.Errorf("a breaker of the whole call: %v", found)
 	}
 	if err := CheckEndpoints(nil); err == nil {

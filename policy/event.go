@@ -90,6 +90,7 @@ const (
 	ForSlot    = "slot"
 	ForPace    = "pace"
 	ForRate    = "rate"
+	ForQuota   = "quota"
 )
 
 // What [KindEndpointsMoved] reports, in its Code. There are no others.

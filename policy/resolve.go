@@ -322,10 +322,20 @@ func (t Throttle) resolved() Throttle {
 }
 
 func (r RateLimit) resolved() RateLimit {
-	if r.Off || r.Rate == Off {
-		r = RateLimit{Off: r.Off}
+	switch {
+	case r.Off:
+		r = RateLimit{Off: true}
+	case r.Rate == Off && len(r.Quotas) == 0:
+		r = RateLimit{}
+	case r.Rate == Off:
+		r.Rate, r.Burst = 0, 0
 	}
 	r.Burst = or(r.Burst, 1)
+	var quotas []Quota // none is nil
+	for _, q := range r.Quotas {
+		quotas = append(quotas, q.resolved())
+	}
+	r.Quotas = quotas
 	return r
 }
 

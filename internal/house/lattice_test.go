@@ -44,6 +44,7 @@ var plan = map[string]room{
 	"internal/budget":    {floor: ground},
 	"internal/bulkhead":  {floor: ground},
 	"internal/admission": {floor: ground, also: []string{"internal/bulkhead", "internal/latency"}}, // its slots and its queue, and how long work takes
+	"internal/quota":     {floor: ground},
 	"internal/ratelimit": {floor: ground},
 	"internal/throttle":  {floor: ground},
 	"internal/latency":   {floor: ground},

@@ -108,7 +108,7 @@ func compile(p policy.Policy) *Rules {
 	if r.shares {
 		r.whole |= aPlace
 	}
-	r.plain = !r.placed() && r.whole == 0 && !r.throttled && !r.learns && r.limit == nil && p.RateLimit.Rate == 0 && p.Hedge.Max <= 0
+	r.plain = !r.placed() && r.whole == 0 && !r.throttled && !r.learns && r.limit == nil && p.RateLimit.Rate == 0 && len(p.RateLimit.Quotas) == 0 && p.Hedge.Max <= 0
 	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || r.throttled || r.deposits || r.bucket
 	return r
 }
