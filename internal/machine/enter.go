@@ -46,7 +46,7 @@ func (c *Call) enter(now clock.Instant, s *Step) (answered bool) {
 		c.phase = sending
 		return false
 	}
-	if p := c.part.pacer.Load(); p != nil && p.active.Load() && !c.takeStart(p, now) {
+	if p := c.part.pacer.Load(); p != nil && p.on() && !c.takeStart(p, now) {
 		return false
 	}
 	if c.rules.throttled && !c.takeRequest(now) {
@@ -74,7 +74,13 @@ func (c *Call) takeStart(p *pacer, now clock.Instant) (due bool) {
 	if c.rules.Policy.Pace.Off || c.taken.has&aStart != 0 {
 		return true
 	}
-	last := min(c.deadline.Add(-c.margin(now)), now.Add(c.rules.Policy.Pace.Max+c.rules.Policy.Pace.Max/4))
+	if p.dry.on.Load() && !c.awaitRoom(p, now) {
+		return false
+	}
+	if !p.active.Load() {
+		return true
+	}
+	last := c.lastStart(now)
 	at, ok := p.reserve(now, last, c.deadline, chance.U(c.draw(), 0, uint64(c.sent.n), chance.Pacing))
 	if !ok {
 		most := last.Sub(now)
@@ -98,10 +104,16 @@ func (c *Call) takeStart(p *pacer, now clock.Instant) (due bool) {
 	return false
 }
 
+// lastStart is how late the call may be let go because the dependency asked for time.
+func (c *Call) lastStart(now clock.Instant) clock.Instant {
+	most := c.rules.Policy.Pace.Max
+	return min(c.deadline.Add(-c.margin(now)), now.Add(most+most/4))
+}
+
 // paced reports whether calls are spaced, so that a hedge has no place.
 func (c *Call) paced() bool {
 	p := c.part.pacer.Load()
-	return p != nil && p.active.Load() && !c.rules.Policy.Pace.Off
+	return p != nil && p.on() && !c.rules.Policy.Pace.Off
 }
 
 // join joins the queue for a slot. A call that queues holds no permit of the breaker:

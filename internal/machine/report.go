@@ -41,7 +41,14 @@ func (c *Call) report(now clock.Instant, t *Ticket, o *policy.Outcome, loser boo
 	if c.rules.settles && (loser || o.Class != policy.ClassSuccess) {
 		c.payFailure(now, t, o, loser)
 	}
-	if (o.HasAfter || o.Class == policy.ClassThrottled) && !o.Alone && o.Class != policy.ClassRejected && !loser {
+	switch {
+	case !o.HasAfter && o.Class != policy.ClassThrottled || o.Alone || o.Class == policy.ClassRejected || loser:
+	case o.Empty && !o.Class.Transient():
+		c.dryUp(now, o)
+	default:
+		if p := c.part.pacer.Load(); p != nil && o.Class == policy.ClassThrottled {
+			p.prove(now, t.Sent)
+		}
 		c.holdBack(now, o)
 	}
 }

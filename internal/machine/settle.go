@@ -114,7 +114,11 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 		c.outlasted(now, t, true, false)
 		c.part.cuts().needs.answered(now.Sub(t.Sent))
 	}
-	if o.HasAfter && !o.Alone {
+	switch {
+	case !o.HasAfter || o.Alone:
+	case o.Empty:
+		c.dryUp(now, o)
+	default:
 		c.holdBack(now, o)
 	}
 	if o.Open {
@@ -238,7 +242,7 @@ func (c *Call) advance(now clock.Instant, o *policy.Outcome, late policy.Reason)
 		c.state.contention().Deposit(now, 0) // its first conflict pays for this call
 	}
 	c.end.after = 0
-	if o.HasAfter {
+	if o.HasAfter && !o.Empty {
 		c.end.after = max(o.After, 0)
 	}
 	switch {

@@ -1,0 +1,163 @@
+package gabionhttp
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// usage is what an answer of a model provider says of its own cost, in tokens.
+type usage struct {
+	input, cached, output, total float64
+	known                        bool
+}
+
+const (
+	mostUsage  = 4 << 10 // bytes of one usage object: those of today have some hundred
+	mostTokens = 1e9     // of one answer; more is a mistake
+)
+
+var usageKey = []byte(`"usage"`)
+
+// usageReader finds the usage in an answer while the caller reads it: in a JSON object, or in the events of a
+// stream, where the last word on each number counts. It keeps no more than the object that it is reading, and
+// changes nothing. Text of the answer can't be taken for a usage, for its quotes are escaped.
+type usageReader struct {
+	found   usage
+	matched int  // bytes of usageKey that were the last ones
+	valued  bool // the key was read whole, and its value is to come
+	depth   int  // of braces in object
+	quoted  bool // in a string of object
+	escaped bool
+	object  []byte
+}
+
+// see reads what came of the answer.
+func (u *usageReader) see(p []byte) {
+	for len(p) > 0 {
+		switch {
+		case u.depth > 0:
+			p = p[u.capture(p):]
+		case u.valued:
+			p = p[u.value(p):]
+		default:
+			p = p[u.look(p):]
+		}
+	}
+}
+
+// look looks for the key, which may be split between two reads. It returns how far it came.
+func (u *usageReader) look(p []byte) int {
+	if u.matched > 0 {
+		switch {
+		case p[0] == usageKey[u.matched]:
+			if u.matched++; u.matched == len(usageKey) {
+				u.matched, u.valued = 0, true
+			}
+		case p[0] == usageKey[0]:
+			u.matched = 1
+		default:
+			u.matched = 0
+		}
+		return 1
+	}
+	if i := bytes.Index(p, usageKey); i >= 0 {
+		u.valued = true
+		return i + len(usageKey)
+	}
+	for n := min(len(usageKey)-1, len(p)); n > 0; n-- {
+		if bytes.HasSuffix(p, usageKey[:n]) {
+			u.matched = n
+			break
+		}
+	}
+	return len(p)
+}
+
+// value looks at what follows the key: an object, or anything else, such as null.
+func (u *usageReader) value(p []byte) int {
+	switch p[0] {
+	case ' ', '\t', '\r', '\n', ':':
+		return 1
+	case '{':
+		u.depth, u.object = 1, append(u.object[:0], '{')
+		u.valued = false
+		return 1
+	}
+	u.valued = false
+	return 0
+}
+
+// capture reads the object to its end.
+func (u *usageReader) capture(p []byte) int {
+	for i, c := range p {
+		switch {
+		case u.escaped:
+			u.escaped = false
+		case u.quoted:
+			u.escaped, u.quoted = c == '\\', c != '"'
+		case c == '"':
+			u.quoted = true
+		case c == '{':
+			u.depth++
+		case c == '}':
+			u.depth--
+		}
+		if u.object = append(u.object, c); u.depth == 0 || len(u.object) == mostUsage {
+			if u.depth == 0 {
+				u.found.add(u.object)
+			}
+			u.depth, u.quoted, u.escaped = 0, false, false
+			return i + 1
+		}
+	}
+	return len(p)
+}
+
+// add reads a usage object of OpenAI's, Anthropic's or their like. Numbers that can't be meant, and
+// those that it does not say, leave what was known.
+func (u *usage) add(object []byte) {
+	var said struct {
+		Prompt     *float64 `json:"prompt_tokens"`
+		Completion *float64 `json:"completion_tokens"`
+		Total      *float64 `json:"total_tokens"`
+		Input      *float64 `json:"input_tokens"`
+		Output     *float64 `json:"output_tokens"`
+		Written    *float64 `json:"cache_creation_input_tokens"` // beside input_tokens
+		Read       *float64 `json:"cache_read_input_tokens"`     // beside input_tokens
+		PromptOf   struct {
+			Cached *float64 `json:"cached_tokens"` // of prompt_tokens
+		} `json:"prompt_tokens_details"`
+		InputOf struct {
+			Cached *float64 `json:"cached_tokens"` // of input_tokens
+		} `json:"input_tokens_details"`
+	}
+	if json.Unmarshal(object, &said) != nil {
+		return
+	}
+	for _, in := range [...]*float64{said.Prompt, said.Input} {
+		if tokens(in) {
+			u.input, u.known = *in, true
+		}
+	}
+	if tokens(said.Written) {
+		u.input += *said.Written
+	}
+	if tokens(said.Read) {
+		u.cached = *said.Read
+	}
+	for _, of := range [...]*float64{said.PromptOf.Cached, said.InputOf.Cached} {
+		if tokens(of) && *of <= u.input {
+			u.cached, u.input = *of, u.input-*of
+		}
+	}
+	for _, out := range [...]*float64{said.Completion, said.Output} {
+		if tokens(out) {
+			u.output, u.known = *out, true
+		}
+	}
+	if u.total = u.input + u.cached + u.output; tokens(said.Total) {
+		u.total, u.known = *said.Total, true
+	}
+}
+
+func tokens(n *float64) bool { return n != nil && *n >= 0 && *n <= mostTokens }
