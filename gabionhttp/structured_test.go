@@ -56,7 +56,7 @@ func TestStructuredFields(t *testing.T) {
 var model = func() *regexp.Regexp {
 	item := `(?:-?[0-9]{1,12}\.[0-9]{1,3}|-?[0-9]{1,15}|"(?:[ !#-\[\]-~]|\\["\\])*"|[A-Za-z*][A-Za-z0-9!#$%&'*+\-.^_` + "`" + `|~:/]*|:[A-Za-z0-9+/=]*:|\?[01]|@-?[0-9]{1,15}|%"(?:[ !#$&-~]|%[0-9a-f]{2})*")`
 	member := item + `(?:; *[a-z*][a-z0-9_.*\-]*(?:=` + item + `)?)*`
-	return regexp.MustCompile(`^ *(?:` + member + `(?:[ \t]*,[ \t]*` + member + `)*)? *$`)
+	return regexp.MustCompile(`^ *(?:` + member + `(?:[ \t]*,[ \t]*` + member + `)*[ \t]*)?$`)
 }()
 
 // FuzzStructuredFields: the scanner reads what the grammar allows, and nothing else.
