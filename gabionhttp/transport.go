@@ -166,6 +166,7 @@ type exchange struct {
 	call     time.Duration // the policy's
 	ours     bool          // the dependency is internal
 	safe     bool          // the policy says so of everything
+	priced   bool          // the policy has prices
 	serial   bool          // no two attempts are out at once, so that none outlives the call
 	priority policy.Priority
 	key      string             // the caller's
@@ -187,7 +188,7 @@ type exchange struct {
 func (c *exchange) learn(p *policy.Policy) {
 	c.call = p.Timeout.Call
 	c.codes, c.rules, c.margin, c.ours, c.safe = &p.GRPC, &p.HTTP, max(p.Timeout.HopMargin, 0), p.Trust == policy.Internal, p.Safe
-	c.priority = Priority(c.req.Context())
+	c.priority, c.priced = Priority(c.req.Context()), len(p.Prices) > 0
 	c.serial = p.Hedge.Max <= 0 || len(c.req.Trailer) > 0 || // which are set while the body is read, one at a time
 		!machine.HedgeableMethod(c.method(), c.safe) && !c.t.HedgeKeyed
 }

@@ -3,6 +3,9 @@ package gabionhttp
 import (
 	"bytes"
 	"encoding/json"
+
+	"github.com/gabion-go/gabion/internal/adapter"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // usage is what an answer of a model provider says of its own cost, in tokens.
@@ -161,3 +164,15 @@ func (u *usage) add(object []byte) {
 }
 
 func tokens(n *float64) bool { return n != nil && *n >= 0 && *n <= mostTokens }
+
+// spent counts an answer, and what it says that it used. It is called once.
+func (c *exchange) spent(u *usage) {
+	used := []policy.Spend{
+		{Unit: "requests", Amount: 1, Answers: 1}, {Unit: "input", Amount: u.input, Answers: 1}, {Unit: "cached", Amount: u.cached, Answers: 1},
+		{Unit: "output", Amount: u.output, Answers: 1}, {Unit: "tokens", Amount: u.total, Answers: 1},
+	}
+	if !u.known {
+		used = used[:1]
+	}
+	adapter.Of(c.t.Dependency).Spent(used)
+}

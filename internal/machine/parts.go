@@ -30,6 +30,7 @@ type parts struct {
 	totals     *totals       // nil where nobody asks for them
 	trials     *trials       // of repeats that nothing has paid for; nil until there is one
 	streams    *streams      // nil until a result outlives its attempt's time
+	spends     *spends       // nil until an answer says what it cost
 }
 
 func (s *State) part() *parts { return s.more.Load() }
