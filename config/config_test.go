@@ -39,7 +39,7 @@ func TestExampleIsTheDefaults(t *testing.T) {
 	want := policy.Policy{}.Resolved()
 	got := f.Policies["catalogue"].Resolved()
 	got.HTTP.Transient, got.HTTP.Permanent = nil, nil // written as []
-	got.GRPC.Transient, got.GRPC.Permanent = nil, nil
+	got.GRPC.Transient, got.GRPC.Permanent, got.RateLimit.Quotas = nil, nil, nil
 	got.Prices = nil
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

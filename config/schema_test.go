@@ -200,7 +200,7 @@ func (g generator) leaf(t reflect.Type) object {
 		return or(object{"enum": words[t]})
 	case factWords[t] != nil:
 		return or(object{"enum": factWords[t]})
-	case t == reflect.TypeFor[[]string]():
+	case t == reflect.TypeFor[[]string](), t == reflect.TypeFor[[]policy.Quota]():
 		return object{"type": "array", "items": object{"type": "string"}}
 	case t == reflect.TypeFor[time.Duration]():
 		return text(`(` + decimal + `(ns|us|µs|ms|s|m|h))+`)

@@ -48,6 +48,7 @@ func readOptions() yamlstrict.Options {
 		reflect.TypeFor[policy.Ratio]():     {Parse: parseText(reflect.TypeFor[policy.Ratio](), "")},
 		reflect.TypeFor[policy.PerSecond](): {Parse: parseText(reflect.TypeFor[policy.PerSecond](), "")},
 		reflect.TypeFor[policy.Price]():     {Parse: parseText(reflect.TypeFor[policy.Price](), "")},
+		reflect.TypeFor[policy.Quota]():     {Parse: parseText(reflect.TypeFor[policy.Quota](), "")},
 	}
 	for t, list := range factWords {
 		scalars[t] = yamlstrict.Scalar{Words: list, Parse: parseText(t, "")}

@@ -34,7 +34,7 @@ type PerSecond float64
 // reports.
 //
 // A Policy is a value: copy it freely, share it between dependencies. Copies share
-// Prices and the lists of HTTP and GRPC; [Policy.Clone] makes one that shares nothing.
+// Prices and the lists of RateLimit, HTTP and GRPC; [Policy.Clone] makes one that shares nothing.
 type Policy struct {
 	// Trust says whether the dependency is ours. Deadline and attempt headers go
 	// only to internal dependencies: a vendor does not learn our internals.
@@ -83,6 +83,7 @@ type Partitions struct {
 
 // Clone returns a copy that shares nothing with p.
 func (p Policy) Clone() Policy {
+	p.RateLimit.Quotas = slices.Clone(p.RateLimit.Quotas)
 	p.HTTP.Transient = slices.Clone(p.HTTP.Transient)
 	p.HTTP.Permanent = slices.Clone(p.HTTP.Permanent)
 	p.GRPC.Transient = slices.Clone(p.GRPC.Transient)
@@ -314,7 +315,7 @@ type Bulkhead struct {
 	Fair bool
 }
 
-// RateLimit bounds how many attempts start per second.
+// RateLimit bounds how many attempts start per second, and what they use.
 type RateLimit struct {
 	// Off removes the limit, whatever the other fields say.
 	Off bool
@@ -328,6 +329,10 @@ type RateLimit struct {
 	// MaxWait is the longest time to wait for one's turn; the deadline bounds it
 	// too. Zero means that only the deadline does; Off means never wait.
 	MaxWait time.Duration
+
+	// Quotas bound what attempts use, each in its own unit and time, at most eight. Calls of each partition have their
+	// own. A call waits until there is room for it in all of them. Zero means none.
+	Quotas []Quota
 }
 
 // HTTP adjusts how answers are read. Every status not named here keeps its

@@ -27,8 +27,7 @@ type Spend struct {
 
 const (
 	maxPrices = 16 // of a policy: four units and some moneys
-	maxUnit   = 32 // letters of a unit's name
-	maxSpend = 1e12
+	maxSpend  = 1e12
 )
 
 // multiples are what a file may write after a number of units.
@@ -59,7 +58,7 @@ func (p *Price) UnmarshalText(text []byte) error {
 	s := string(text)
 	wrong := func(problem string) error { return &TextError{s, problem, priceProposal} }
 	money, units, found := strings.Cut(s, "/")
-	if len(s) > 2*maxNumberText+2*maxUnit || !found {
+	if len(s) > maxQuotaText || !found {
 		return wrong("is no price")
 	}
 	amount, name, named := strings.Cut(strings.TrimSpace(money), " ")
@@ -102,9 +101,9 @@ func plainNumber(s string) (float64, bool) {
 // problem says what is wrong with p, or nothing.
 func (p Price) problem() string {
 	switch {
-	case !unitName(p.Money):
+	case !quotaUnit.MatchString(p.Money):
 		return "names no money"
-	case !unitName(p.Unit):
+	case !quotaUnit.MatchString(p.Unit):
 		return "names no unit"
 	case p.Money == p.Unit:
 		return "sells " + p.Unit + " for itself"
@@ -114,12 +113,6 @@ func (p Price) problem() string {
 		return "has a number of units that can't be meant"
 	}
 	return ""
-}
-
-// unitName reports whether s can name a unit: lower-case letters, digits, - and _, beginning with a letter.
-func unitName(s string) bool {
-	return s != "" && len(s) <= maxUnit && s[0] >= 'a' && s[0] <= 'z' &&
-		!strings.ContainsFunc(s, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '_' })
 }
 
 func (c *check) prices(prices []Price) {

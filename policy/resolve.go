@@ -321,10 +321,22 @@ func (t Throttle) resolved() Throttle {
 }
 
 func (r RateLimit) resolved() RateLimit {
-	if r.Off || r.Rate == Off {
-		r = RateLimit{Off: r.Off}
+	switch {
+	case r.Off:
+		r = RateLimit{Off: true}
+	case r.Rate == Off && len(r.Quotas) == 0:
+		r = RateLimit{}
+	case r.Rate == Off:
+		r.Rate, r.Burst = 0, 0
 	}
 	r.Burst = or(r.Burst, 1)
+	if len(r.Quotas) > 0 {
+		quotas := make([]Quota, len(r.Quotas))
+		for i := range quotas {
+			quotas[i] = r.Quotas[i].resolved()
+		}
+		r.Quotas = quotas
+	}
 	return r
 }
 

@@ -53,7 +53,9 @@ func (c *check) unusedSwitches(p Policy) {
 	if !p.RateLimit.Off && p.RateLimit.Rate == 0 {
 		const with, why, instead = "rate_limit.rate", "without rate_limit.rate", "rate_limit.rate as well"
 		unused(c, p, "rate_limit.burst", with, why, instead, func(p *Policy) *int { return &p.RateLimit.Burst })
-		unused(c, p, "rate_limit.max_wait", with, why, instead, func(p *Policy) *time.Duration { return &p.RateLimit.MaxWait })
+		if len(p.RateLimit.Quotas) == 0 {
+			unused(c, p, "rate_limit.max_wait", with, why, instead, func(p *Policy) *time.Duration { return &p.RateLimit.MaxWait })
+		}
 	}
 }
 

@@ -240,6 +240,7 @@ func (c *check) rateLimit(r RateLimit) {
 	c.rate("rate_limit.rate", r.Rate, offMeans0)
 	c.count("rate_limit.burst", r.Burst, 1, maxCount, "write rate_limit: off")
 	c.duration("rate_limit.max_wait", r.MaxWait, minPart, maxDuration, offFine)
+	c.quotas(r.Quotas)
 }
 
 func (c *check) http(h HTTP) {

@@ -50,7 +50,7 @@ func learnedParts(*Run) func(*Worker) func() bool {
 		work := w.Plain
 		return func() bool {
 			sent := instant(epoch)
-			s, ok := b.TryAcquire("")
+			s, ok := b.TryAcquire("", w.ID)
 			if !ok {
 				return false
 			}
@@ -59,7 +59,7 @@ func learnedParts(*Run) func(*Worker) func() bool {
 			if limit, moved := l.Done(now, w.ID, now.Sub(sent), learned.Worked); moved {
 				b.Resize(limit, 2*limit)
 			}
-			b.Release(s)
+			b.Release(s, w.ID)
 			return w.Right(v, err)
 		}
 	}

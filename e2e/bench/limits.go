@@ -76,12 +76,12 @@ func bulkheadPart(*Run) func(*Worker) func() bool {
 	return func(w *Worker) func() bool {
 		work := w.Plain
 		return func() bool {
-			s, ok := b.TryAcquire("")
+			s, ok := b.TryAcquire("", w.ID)
 			if !ok {
 				return false
 			}
 			v, err := work()
-			b.Release(s)
+			b.Release(s, w.ID)
 			return w.Right(v, err)
 		}
 	}

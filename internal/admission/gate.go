@@ -146,7 +146,7 @@ func (g *Gate) Ended(now, began, deadline clock.Instant, done bool) {
 // Enter takes a slot if one is free and no waiting request may have it. The tenant matters only to
 // a fair gate.
 func (g *Gate) Enter(now clock.Instant, tenant string) (Slot, bool) {
-	s, ok := g.b.TryAcquire(tenant)
+	s, ok := g.b.TryAcquire(tenant, 0)
 	if ok && g.state.Load() != 0 {
 		g.mu.Lock()
 		g.control.arrived(now, true)
@@ -160,8 +160,8 @@ func (g *Gate) Enter(now clock.Instant, tenant string) (Slot, bool) {
 // have waited for too long are refused then, and not before: so the slot goes to whose
 // turn it is, and none is free while anybody waits.
 func (g *Gate) Release(now clock.Instant, s Slot) {
-	_, _, queued := g.b.Occupancy()
-	g.b.Release(s)
+	queued := g.b.Queued()
+	g.b.Release(s, 0)
 	if queued == 0 || g.rules.Interval <= 0 {
 		return
 	}

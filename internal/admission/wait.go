@@ -266,7 +266,7 @@ func (g *Gate) crowds(w *Wait) bool {
 		return false
 	}
 	_, waiting, tenants := g.b.Tenants(w.tenant)
-	_, _, queued := g.b.Occupancy()
+	queued := g.b.Queued()
 	return waiting > 0 && (waiting+1)*tenants > queued+1 || g.places > 0 && waiting >= g.places
 }
 

@@ -3,6 +3,7 @@ package bulkhead_test
 import (
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gabion-go/gabion/internal/bulkhead"
@@ -16,8 +17,8 @@ func BenchmarkFree(b *testing.B) {
 			h := bulkhead.New(100, 100, fair)
 			b.ReportAllocs()
 			for b.Loop() {
-				s, _ := h.TryAcquire("tenant")
-				h.Release(s)
+				s, _ := h.TryAcquire("tenant", 0)
+				h.Release(s, 0)
 			}
 		})
 	}
@@ -39,7 +40,7 @@ func BenchmarkNearlyFullParallel(b *testing.B) {
 		b.Run(fmt.Sprintf("taken=%d", taken), func(b *testing.B) {
 			h := bulkhead.New(64, 64, false)
 			for range taken {
-				h.TryAcquire("")
+				h.TryAcquire("", 0)
 			}
 			parallel(b, h)
 		})
@@ -47,10 +48,12 @@ func BenchmarkNearlyFullParallel(b *testing.B) {
 }
 
 func parallel(b *testing.B, h *bulkhead.Bulkhead) {
+	var workers atomic.Uint32
 	b.RunParallel(func(pb *testing.PB) {
+		shard := workers.Add(1)
 		for pb.Next() {
-			s, _ := h.TryAcquire("tenant")
-			h.Release(s)
+			s, _ := h.TryAcquire("tenant", shard)
+			h.Release(s, shard)
 		}
 	})
 }
@@ -59,7 +62,7 @@ func BenchmarkRefused(b *testing.B) {
 	h := bulkhead.New(0, 0, false)
 	b.ReportAllocs()
 	for b.Loop() {
-		h.TryAcquire("")
+		h.TryAcquire("", 0)
 	}
 }
 
@@ -68,12 +71,12 @@ func BenchmarkHandOver(b *testing.B) {
 	for _, fair := range []bool{false, true} {
 		b.Run("fair="+strconv.FormatBool(fair), func(b *testing.B) {
 			h := bulkhead.New(1, 10, fair)
-			held, _ := h.TryAcquire("tenant")
+			held, _ := h.TryAcquire("tenant", 0)
 			bell := new(bell)
 			b.ReportAllocs()
 			for b.Loop() {
 				w, _ := h.Join(bell, bulkhead.Normal, "tenant")
-				h.Release(held)
+				h.Release(held, 0)
 				held, _ = h.Granted(w)
 			}
 		})
@@ -85,7 +88,7 @@ func BenchmarkHandOverTenants(b *testing.B) {
 	for _, n := range []int{1, 100, 10_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			h := bulkhead.New(1, n+1, true)
-			held, _ := h.TryAcquire("holder")
+			held, _ := h.TryAcquire("holder", 0)
 			queue := make([]*bulkhead.Waiter, n)
 			names := make([]string, n)
 			for i := range queue {
@@ -94,7 +97,7 @@ func BenchmarkHandOverTenants(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i = (i + 1) % n {
-				h.Release(held)
+				h.Release(held, 0)
 				held, _ = h.Granted(queue[i])
 				queue[i], _ = h.Join(nil, bulkhead.Normal, names[i])
 			}

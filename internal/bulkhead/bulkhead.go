@@ -10,7 +10,8 @@
 // cancelled caller are the same thing here.
 //
 // Limit, queue length and slots in use are one atomic word. A slot is taken by one
-// compare-and-swap, given back by one add. The lock is taken only while a call waits, or if the
+// compare-and-swap, given back by one add. Once calls on several processors get in each other's way there,
+// slots that are given back wait on stripes for the next call (stripes.go). The lock is taken only while a call waits, or if the
 // bulkhead is fair. One rule keeps wake-ups from getting lost: first change the word; then, if
 // anybody waits, hand over what is free, under the lock; then wake, outside the lock.
 package bulkhead
@@ -50,11 +51,11 @@ type Stats = policy.BulkheadStats
 // Bulkhead limits concurrency. Make one with [New] and do not copy it. All methods are
 // safe for concurrent use, in any order.
 type Bulkhead struct {
-	_    [56]byte // so that word has a cache line to itself
-	word atomic.Uint64
+	_      [40]byte // so that word has a cache line to itself, but for what is read with it
+	spread spread
+	word   atomic.Uint64
 
-	mu          sync.Mutex // guards all below, all tenants, and each Waiter in the queue
-	queueMax    int
+	mu          sync.Mutex          // guards all below, all tenants, and each Waiter in the queue
 	seq         uint64              // waits so far: the order of arrival
 	everyone    tenant              // of slots and waits from times without fairness; its held is not counted
 	tenants     map[string]*tenant  // those who hold or wait, so at most slots + waiters
@@ -63,6 +64,7 @@ type Bulkhead struct {
 	next        [numClasses]ranking // for each class, who is served next
 	mostWaiting ranking             // who has most waiting
 	skipped     [numClasses]int32   // how often in a row a class let a higher one go first
+	queueMax    int32               // the most waiters
 	tenantSlots int32               // the most slots of a tenant; 0 = no bound
 	tenantQueue int32               // the most waiters of a tenant; 0 = no bound
 	newest      bool                // the newest waiter of a class goes first
@@ -94,22 +96,35 @@ func New(limit, queue int, fair bool) *Bulkhead {
 }
 
 // TryAcquire takes a slot if one is free and no call waits for it. The tenant matters only to a
-// fair bulkhead.
-func (b *Bulkhead) TryAcquire(tenant string) (Slot, bool) {
-	w := word(b.word.Load())
-	if w.easy() && b.word.CompareAndSwap(uint64(w), uint64(w+oneUsed)) {
+// fair bulkhead. Calls that run on different processors should pass different shards: then they write
+// to different cache lines once they have met often.
+func (b *Bulkhead) TryAcquire(tenant string, shard uint32) (Slot, bool) {
+	s := b.spread.stripes.Load()
+	if s == nil {
+		w := word(b.word.Load())
+		if w.easy() {
+			if b.word.CompareAndSwap(uint64(w), uint64(w+oneUsed)) {
+				return Slot{&b.everyone}, true
+			}
+			b.spread.met(&b.mu, &b.word)
+		}
+	} else if s.take(shard) {
 		return Slot{&b.everyone}, true
 	}
 	return b.tryAgain(tenant)
 }
 
 // Release gives a slot back, and hands it to the next waiter. The zero Slot releases
-// nothing. Release panics when it notices that more slots come back than were taken.
-func (b *Bulkhead) Release(s Slot) {
-	if s.tenant != &b.everyone {
-		b.releaseFair(s.tenant)
-	} else if w := word(b.word.Add(^uint64(0))); !w.quiet() { // minus oneUsed
-		b.released(w)
+// nothing. The shard is as in [Bulkhead.TryAcquire], and need not be the same. Release panics when it
+// notices that more slots come back than were taken.
+func (b *Bulkhead) Release(slot Slot, shard uint32) {
+	switch s := b.spread.stripes.Load(); {
+	case slot.tenant != &b.everyone:
+		b.releaseFair(slot.tenant)
+	case s == nil || !s.keep(shard):
+		if w := word(b.word.Add(^uint64(0))); !w.quiet() { // minus oneUsed
+			b.released(w)
+		}
 	}
 }
 
@@ -119,7 +134,8 @@ func (b *Bulkhead) Release(s Slot) {
 // below the new limits.
 func (b *Bulkhead) Resize(limit, queue int) {
 	b.mu.Lock()
-	b.queueMax = min(max(queue, 0), maxQueued)
+	b.spread.close(&b.word)
+	b.queueMax = int32(min(max(queue, 0), maxQueued))
 	for {
 		w := word(b.word.Load())
 		if b.word.CompareAndSwap(uint64(w), uint64(w.withLimit(limit))) {
@@ -135,6 +151,7 @@ func (b *Bulkhead) Resize(limit, queue int) {
 // the order of arrival again.
 func (b *Bulkhead) SetFair(fair bool) {
 	b.mu.Lock()
+	b.spread.close(&b.word)
 	switch was := b.fair(); {
 	case fair && !was:
 		b.word.Or(uint64(fairBit))
@@ -148,34 +165,45 @@ func (b *Bulkhead) SetFair(fair bool) {
 // fair reports whether the bulkhead is fair. While b.mu is held it stays so.
 func (b *Bulkhead) fair() bool { return word(b.word.Load()).fair() }
 
-// Stats returns the numbers of one moment. It takes the lock.
+// Stats returns the numbers of one moment. It takes the lock. Calls that come or go meanwhile may or
+// may not be counted.
 func (b *Bulkhead) Stats() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := word(b.word.Load())
-	return Stats{InUse: w.used(), Queued: w.queued(), Limit: w.limit(), QueueLimit: b.queueMax}
+	return Stats{InUse: b.spread.out(w), Queued: w.queued(), Limit: w.limit(), QueueLimit: int(b.queueMax)}
 }
 
 // Occupancy returns how many slots are in use, the most that may be, and how many calls
 // wait for one. It takes no lock.
 func (b *Bulkhead) Occupancy() (inUse, limit, queued int) {
 	w := word(b.word.Load())
-	return w.used(), w.limit(), w.queued()
+	return b.spread.out(w), w.limit(), w.queued()
 }
+
+// Queued returns how many calls wait. It takes no lock.
+func (b *Bulkhead) Queued() int { return word(b.word.Load()).queued() }
 
 // tryAgain is TryAcquire where another changed the word meanwhile, no slot is free, or
 // the bulkhead is fair.
 func (b *Bulkhead) tryAgain(tenant string) (Slot, bool) {
 	for {
+		epoch := b.spread.epoch()
 		w := word(b.word.Load())
 		switch {
 		case w.fair():
 			return b.tryFair(tenant)
-		case !w.open():
+		case !w.open() && b.spread.refuses(epoch):
 			return Slot{}, false
+		case !w.open():
+			b.mu.Lock()
+			b.spread.close(&b.word)
+			b.mu.Unlock()
+			continue
 		case b.word.CompareAndSwap(uint64(w), uint64(w+oneUsed)):
 			return Slot{&b.everyone}, true
 		}
+		b.spread.met(&b.mu, &b.word)
 	}
 }
 

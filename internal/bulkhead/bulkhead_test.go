@@ -51,12 +51,12 @@ func (s *script) do(verb, who string) {
 	switch verb {
 	case "in", "no":
 		_, tenant, _ := strings.Cut(who, "@")
-		slot, ok := s.b.TryAcquire(tenant)
+		slot, ok := s.b.TryAcquire(tenant, 0)
 		s.slots[who] = slot
 		s.want(ok == (verb == "in") && slot.Held() == ok, "wrong admission")
 	case "out":
 		s.want(s.slots[who].Held(), "nothing to release")
-		s.b.Release(s.slots[who])
+		s.b.Release(s.slots[who], 0)
 		delete(s.slots, who)
 	case "wait", "full":
 		s.join(verb == "wait", who)
@@ -180,14 +180,14 @@ func TestFair(t *testing.T) {
 // them, and Low the one after that.
 func TestClassOutOfPatienceGetsTheNextSlot(t *testing.T) {
 	b := bulkhead.New(1, 100, false)
-	slot, _ := b.TryAcquire("")
+	slot, _ := b.TryAcquire("", 0)
 	stays := map[string]*bulkhead.Waiter{}
 	stays["low"], _ = b.Join(nil, bulkhead.Low, "")
 	stays["normal"], _ = b.Join(nil, bulkhead.Normal, "")
 	when := map[string]int{}
 	for turn := 1; turn <= 40; turn++ {
 		high, _ := b.Join(nil, bulkhead.High, "")
-		b.Release(slot)
+		b.Release(slot, 0)
 		for name, w := range map[string]*bulkhead.Waiter{"low": stays["low"], "normal": stays["normal"], "high": high} {
 			if s, a := b.Granted(w); a == bulkhead.Granted {
 				slot, when[name] = s, turn
@@ -205,13 +205,13 @@ func TestClassOutOfPatienceGetsTheNextSlot(t *testing.T) {
 
 func drain(b *bulkhead.Bulkhead, w *bulkhead.Waiter) {
 	if s, ok := b.Leave(w); ok {
-		b.Release(s)
+		b.Release(s, 0)
 	}
 }
 
 func TestVerbsAreTotal(t *testing.T) {
 	b := bulkhead.New(1, 1, false)
-	b.Release(bulkhead.Slot{})
+	b.Release(bulkhead.Slot{}, 0)
 	if _, a := b.Granted(nil); a != bulkhead.Gone {
 		t.Error("no stay is a stay that is over")
 	}
@@ -227,7 +227,7 @@ func TestVerbsAreTotal(t *testing.T) {
 	if _, ok := b.Leave(w); ok {
 		t.Error("leaving after the slot was taken gave another")
 	}
-	b.Release(first)
+	b.Release(first, 0)
 	if s := b.Stats(); s.InUse != 0 || s.Queued != 0 {
 		t.Errorf("left behind: %+v", s)
 	}
@@ -247,15 +247,15 @@ func TestLimitsAreBounded(t *testing.T) {
 func TestReleasingTooMuchPanicsAndBreaksNothing(t *testing.T) {
 	for _, fair := range []bool{false, true} {
 		b := bulkhead.New(1, 1, fair)
-		s, _ := b.TryAcquire("a")
-		b.Release(s)
+		s, _ := b.TryAcquire("a", 0)
+		b.Release(s, 0)
 		func() {
 			defer func() {
 				if recover() == nil {
 					t.Errorf("fair %v: the second Release went unnoticed", fair)
 				}
 			}()
-			b.Release(s)
+			b.Release(s, 0)
 		}()
 		if got, want := b.Stats(), (bulkhead.Stats{Limit: 1, QueueLimit: 1}); got != want {
 			t.Errorf("fair %v: Stats = %+v, want %+v", fair, got, want)
@@ -265,34 +265,34 @@ func TestReleasingTooMuchPanicsAndBreaksNothing(t *testing.T) {
 
 func TestReleasingToAnotherBulkheadPanicsAndBreaksNothing(t *testing.T) {
 	one, other := bulkhead.New(8, 0, false), bulkhead.New(8, 0, false)
-	s, _ := one.TryAcquire("")
+	s, _ := one.TryAcquire("", 0)
 	func() {
 		defer func() {
 			if r := recover(); r != "bulkhead: more slots released than acquired" {
 				t.Errorf("panics with %v", r)
 			}
 		}()
-		other.Release(s)
+		other.Release(s, 0)
 	}()
 	if got := other.Stats().InUse; got != 0 {
 		t.Errorf("%d in use", got)
 	}
-	one.Release(s)
+	one.Release(s, 0)
 }
 
 func TestAllocations(t *testing.T) {
 	for _, fair := range []bool{false, true} {
 		b := bulkhead.New(1, 10, fair)
 		free := testing.AllocsPerRun(1000, func() {
-			s, _ := b.TryAcquire("a")
-			b.Release(s)
+			s, _ := b.TryAcquire("a", 0)
+			b.Release(s, 0)
 		})
-		held, _ := b.TryAcquire("a")
-		refused := testing.AllocsPerRun(1000, func() { b.TryAcquire("b") })
+		held, _ := b.TryAcquire("a", 0)
+		refused := testing.AllocsPerRun(1000, func() { b.TryAcquire("b", 0) })
 		bell := new(bell)
 		queued := testing.AllocsPerRun(1000, func() {
 			w, _ := b.Join(bell, bulkhead.Normal, "b")
-			b.Release(held)
+			b.Release(held, 0)
 			held, _ = b.Granted(w)
 		})
 		if free != 0 || refused != 0 || queued != 1 {

@@ -11,8 +11,8 @@ import (
 func Example() {
 	b := bulkhead.New(1, 1, false)
 
-	first, _ := b.TryAcquire("")
-	if _, ok := b.TryAcquire(""); !ok {
+	first, _ := b.TryAcquire("", 0)
+	if _, ok := b.TryAcquire("", 0); !ok {
 		fmt.Println("no slot is free")
 	}
 
@@ -22,11 +22,11 @@ func Example() {
 		fmt.Println("the queue is full")
 	}
 
-	b.Release(first)
+	b.Release(first, 0)
 	<-bell
 	second, answer := b.Granted(stay)
 	fmt.Println("granted:", answer == bulkhead.Granted)
-	b.Release(second)
+	b.Release(second, 0)
 	s := b.Stats()
 	fmt.Println(s.InUse, s.Queued, s.Limit, s.QueueLimit)
 
@@ -40,13 +40,13 @@ func Example() {
 // A caller that gives up may have been given a slot in the same moment.
 func ExampleBulkhead_Leave() {
 	b := bulkhead.New(1, 1, false)
-	held, _ := b.TryAcquire("")
+	held, _ := b.TryAcquire("", 0)
 	stay, _ := b.Join(nil, bulkhead.Normal, "")
-	b.Release(held) // hands the slot to stay
+	b.Release(held, 0) // hands the slot to stay
 
 	if slot, granted := b.Leave(stay); granted {
 		fmt.Println("passed on")
-		b.Release(slot)
+		b.Release(slot, 0)
 	}
 	fmt.Println(b.Stats().InUse)
 
@@ -58,13 +58,13 @@ func ExampleBulkhead_Leave() {
 // In a fair bulkhead a tenant that floods the queue delays mostly itself.
 func Example_fair() {
 	b := bulkhead.New(1, 2, true)
-	held, _ := b.TryAcquire("loud")
+	held, _ := b.TryAcquire("loud", 0)
 	b.Join(nil, bulkhead.Normal, "loud")
 	loud, _ := b.Join(nil, bulkhead.Normal, "loud")
 	_, ok := b.Join(nil, bulkhead.Normal, "quiet")
 	_, answer := b.Granted(loud)
 	fmt.Println(ok, answer == bulkhead.PushedOut)
-	b.Release(held)
+	b.Release(held, 0)
 
 	// Output:
 	// true true
@@ -73,7 +73,7 @@ func Example_fair() {
 // Growing lets waiters start at once.
 func ExampleBulkhead_Resize() {
 	b := bulkhead.New(1, 1, false)
-	b.TryAcquire("")
+	b.TryAcquire("", 0)
 	stay, _ := b.Join(nil, bulkhead.High, "")
 	b.Resize(2, 1)
 	_, answer := b.Granted(stay)

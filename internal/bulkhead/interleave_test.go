@@ -3,6 +3,7 @@ package bulkhead
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gabion-go/gabion/internal/interleave"
@@ -14,6 +15,7 @@ type scene struct {
 	limit  int // the largest that may be in force
 	least  int // the smallest
 	slots  []Slot
+	shard  uint32     // of the next slot
 	out    int        // slots that are surely held
 	most   int        // slots that may be held, or are being taken or given back
 	trying []*attempt // those under way
@@ -37,6 +39,19 @@ func newScene() *scene {
 	return s
 }
 
+// next makes threads meet on two stripes.
+func (s *scene) next() uint32 {
+	s.shard++
+	return s.shard % 2
+}
+
+// open opens the stripes for a slot each.
+func (s *scene) open() {
+	s.b.mu.Lock()
+	s.b.spread.open(word(s.b.word.Load()), 1)
+	s.b.mu.Unlock()
+}
+
 func (s *scene) may(n int) {
 	s.most += n
 	for _, a := range s.trying {
@@ -48,7 +63,7 @@ func (s *scene) try() {
 	a := &attempt{least: s.least, queued: len(s.waits)}
 	s.trying = append(s.trying, a)
 	s.may(1)
-	slot, ok := s.b.TryAcquire("")
+	slot, ok := s.b.TryAcquire("", s.next())
 	s.trying = slices.DeleteFunc(s.trying, func(x *attempt) bool { return x == a })
 	if !ok {
 		if s.may(-1); a.most < a.least && len(s.waits) == 0 {
@@ -80,7 +95,7 @@ func (s *scene) giveBack(i int) {
 	slot := s.slots[i]
 	s.slots = slices.Delete(s.slots, i, i+1)
 	s.out--
-	s.b.Release(slot)
+	s.b.Release(slot, s.next())
 	s.may(-1)
 }
 
@@ -131,7 +146,7 @@ func (s *scene) settled() error {
 	}
 	for _, w := range s.waits {
 		if slot, ok := s.b.Leave(w); ok {
-			s.b.Release(slot)
+			s.b.Release(slot, 0)
 		}
 	}
 	if s.wrong != nil {
@@ -141,7 +156,7 @@ func (s *scene) settled() error {
 		return fmt.Errorf("in the end %+v", got)
 	}
 	for n := range limit + 1 {
-		if _, ok := s.b.TryAcquire(""); ok != (n < limit) {
+		if _, ok := s.b.TryAcquire("", 0); ok != (n < limit) {
 			return fmt.Errorf("in the end slot %d of %d is granted: %v", n+1, limit, ok)
 		}
 	}
@@ -155,6 +170,7 @@ func TestInterleaved(t *testing.T) {
 	resize := func(limit int) func(s *scene) { return func(s *scene) { s.resize(limit) } }
 	fair := func(s *scene) { s.b.SetFair(true) }
 	unfair := func(s *scene) { s.b.SetFair(false) }
+	open := (*scene).open
 	look := func(s *scene) { s.b.Stats() }
 	for _, c := range []struct {
 		fact    string
@@ -187,9 +203,28 @@ func TestInterleaved(t *testing.T) {
 		{"a fair release, another, and one that joins", verbs{release, fair, try}, []verbs{{release}, {leave}, {join}}},
 		{"a fair release, and one that gives up waiting", verbs{release, fair, try, join}, []verbs{{release}, {quit}}},
 		{"two that try for the last slot of a fair one", verbs{release, fair}, []verbs{{try}, {try}}},
+		{"a spare slot, and two that try", verbs{open, release}, []verbs{{try}, {try}}},
+		{"two spare slots, and two that try", verbs{open, release, release}, []verbs{{try, try}, {try}}},
+		{"a spare slot, and one that joins", verbs{open, release}, []verbs{{try}, {join}}},
+		{"a release and a try on stripes, and one that joins", verbs{open}, []verbs{{release, try}, {join}}},
+		{"two releases on stripes, and one that joins", verbs{open}, []verbs{{release}, {release}, {join}}},
+		{"spare slots, and a shrink", verbs{open, release, release}, []verbs{{try}, {resize(2), try}}},
+		{"a release and a try on stripes, and growth", verbs{open}, []verbs{{release, try}, {resize(5)}}},
+		{"spare slots, and fairness", verbs{open, release, release}, []verbs{{try}, {fair, try, unfair}}},
+		{"stripes that are opened, a release, and one that tries", nil, []verbs{{open}, {release, try}}},
+		{"stripes that are opened, a release, and one that joins", nil, []verbs{{open}, {release}, {join}}},
+		{"stripes that are opened again, and two that try", verbs{open, release}, []verbs{{try, release}, {open, try}}},
+		{"stripes that are opened after a try, and one that tries", verbs{release, release}, []verbs{{try}, {try, open, release, try}}},
+		{"stripes that are opened, a release on another, and two that try", verbs{release}, []verbs{{open, try}, {try, release, try}}},
+		{"one that gives up waiting, stripes that are opened, and a release", verbs{join}, []verbs{{quit, open}, {release, try}}},
+		{"a spare slot, and a look at the numbers", verbs{open, release}, []verbs{{try, release}, {look}}},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
-			interleave.Explore(t, 5, func() ([]func(), func() error) {
+			interruptions := 5
+			if strings.Contains(c.fact, "stripes") || strings.Contains(c.fact, "spare") {
+				interruptions = 3 // they have many more steps
+			}
+			interleave.Explore(t, interruptions, func() ([]func(), func() error) {
 				s := newScene()
 				do := func(v verbs) func() {
 					return func() {

@@ -28,15 +28,15 @@ func TestWakeIsCalledOutsideTheLock(t *testing.T) {
 		fair bool
 		do   func(b *Bulkhead, held Slot, first *Waiter)
 	}{
-		{"Release", false, func(b *Bulkhead, held Slot, _ *Waiter) { b.Release(held) }},
-		{"Release", true, func(b *Bulkhead, held Slot, _ *Waiter) { b.Release(held) }},
+		{"Release", false, func(b *Bulkhead, held Slot, _ *Waiter) { b.Release(held, 0) }},
+		{"Release", true, func(b *Bulkhead, held Slot, _ *Waiter) { b.Release(held, 0) }},
 		{"Resize", false, func(b *Bulkhead, _ Slot, _ *Waiter) { b.Resize(2, 1) }},
 		{"Join that pushes out", true, func(b *Bulkhead, _ Slot, _ *Waiter) { b.Join(nil, Normal, "b") }},
 	} {
 		t.Run(fmt.Sprintf("%s fair=%v", c.verb, c.fair), func(t *testing.T) {
 			b := New(1, 1, c.fair)
 			p := &prober{b: b}
-			held, _ := b.TryAcquire("x")
+			held, _ := b.TryAcquire("x", 0)
 			w, _ := b.Join(p, Normal, "a")
 			c.do(b, held, w)
 			if p.rung != 1 || p.locked {
@@ -58,7 +58,7 @@ func TestWakeIsCalledOutsideTheLock(t *testing.T) {
 // free for the one in it.
 func TestJoinHandsOverWhatAReleaseHasNotYet(t *testing.T) {
 	b := New(1, 1, false)
-	b.TryAcquire("")
+	b.TryAcquire("", 0)
 	first, _ := b.Join(nil, Normal, "")
 	b.word.Add(^uint64(0)) // Release, before it hands over
 	second, ok := b.Join(nil, Normal, "")
@@ -77,10 +77,10 @@ func TestJoinHandsOverWhatAReleaseHasNotYet(t *testing.T) {
 func TestNoNewCallTakesASlotThatIsBeingHandedOver(t *testing.T) {
 	for _, fair := range []bool{false, true} {
 		b := New(1, 1, fair)
-		b.TryAcquire("a")
+		b.TryAcquire("a", 0)
 		b.Join(nil, Normal, "a")
 		b.word.Add(^uint64(0)) // Release, before it hands over
-		if _, ok := b.TryAcquire("b"); ok {
+		if _, ok := b.TryAcquire("b", 0); ok {
 			t.Errorf("fair %v: overtaken", fair)
 		}
 	}
@@ -103,10 +103,10 @@ func TestSizes(t *testing.T) {
 func TestTenantsVanish(t *testing.T) {
 	b := New(1, 0, true)
 	for i := range 10_000 {
-		s, _ := b.TryAcquire(fmt.Sprint(i))
-		b.TryAcquire(fmt.Sprint(-i))
+		s, _ := b.TryAcquire(fmt.Sprint(i), 0)
+		b.TryAcquire(fmt.Sprint(-i), 0)
 		b.Join(nil, Normal, fmt.Sprint(-i))
-		b.Release(s)
+		b.Release(s, 0)
 	}
 	if len(b.tenants) != 0 || b.spares != 1 {
 		t.Errorf("%d tenants and %d spares are left", len(b.tenants), b.spares)
@@ -114,11 +114,11 @@ func TestTenantsVanish(t *testing.T) {
 	b.Resize(10*maxSpares, 0)
 	var held []Slot
 	for i := range 10 * maxSpares {
-		s, _ := b.TryAcquire(fmt.Sprint(i))
+		s, _ := b.TryAcquire(fmt.Sprint(i), 0)
 		held = append(held, s)
 	}
 	for _, s := range held {
-		b.Release(s)
+		b.Release(s, 0)
 	}
 	if len(b.tenants) != 0 || b.spares != maxSpares {
 		t.Errorf("%d tenants and %d spares are left, at most %d", len(b.tenants), b.spares, maxSpares)

@@ -63,17 +63,17 @@ func meetings() int {
 func TestReleaseThatMeetsAJoinHandsOver(t *testing.T) {
 	for _, fair := range []bool{false, true} {
 		b := bulkhead.New(1, 1, fair)
-		held, _ := b.TryAcquire("a")
+		held, _ := b.TryAcquire("a", 0)
 		var stay *bulkhead.Waiter
 		lost := 0
 		rounds(
-			func() { b.Release(held) },
+			func() { b.Release(held, 0) },
 			func() { stay, _ = b.Join(nil, bulkhead.Normal, "b") },
 			func() {
 				var ok bool
 				if held, ok = b.Leave(stay); !ok {
 					lost++
-					held, _ = b.TryAcquire("a")
+					held, _ = b.TryAcquire("a", 0)
 				}
 			})
 		if lost > 0 {
@@ -96,19 +96,19 @@ func TestLastSlotHasOneTaker(t *testing.T) {
 			b := bulkhead.New(1, 0, c.fair)
 			var one, two bulkhead.Slot
 			wrong := 0
-			second := func() { two, _ = b.TryAcquire("b") }
+			second := func() { two, _ = b.TryAcquire("b", 0) }
 			if c.join {
 				second = func() {
 					w, _ := b.Join(nil, bulkhead.Normal, "b")
 					two, _ = b.Granted(w)
 				}
 			}
-			rounds(func() { one, _ = b.TryAcquire("a") }, second, func() {
+			rounds(func() { one, _ = b.TryAcquire("a", 0) }, second, func() {
 				if one.Held() == two.Held() {
 					wrong++
 				}
-				b.Release(one)
-				b.Release(two)
+				b.Release(one, 0)
+				b.Release(two, 0)
 			})
 			if wrong > 0 {
 				t.Errorf("%d times not exactly one had the slot", wrong)

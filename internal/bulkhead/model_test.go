@@ -233,7 +233,9 @@ func (p *pair) step(verb, arg byte) {
 	case 15:
 		p.setFair(arg)
 	case 16:
-		p.stats()
+		p.b.mu.Lock()
+		p.b.spread.open(word(p.b.word.Load()), 1+int(arg%3))
+		p.b.mu.Unlock()
 	case 17:
 		p.m.newest, p.m.strict = arg%2 == 0, arg%4 < 2
 		p.b.SetNewestFirst(arg%2 == 0)
@@ -254,7 +256,7 @@ func (p *pair) step(verb, arg byte) {
 func (p *pair) try(tenant string) {
 	name := p.m.name(tenant)
 	want := p.m.try(tenant)
-	s, ok := p.b.TryAcquire(tenant)
+	s, ok := p.b.TryAcquire(tenant, uint32(len(p.slots)))
 	if ok != want || s.Held() != ok {
 		p.t.Fatalf("TryAcquire(%q) = %v, %v, want %v", tenant, s, ok, want)
 	}
@@ -298,7 +300,7 @@ func (p *pair) leave(i int) {
 
 // release gives back a slot, and now and then a zero one.
 func (p *pair) release(i int) {
-	p.b.Release(Slot{})
+	p.b.Release(Slot{}, 0)
 	if len(p.slots) == 0 {
 		return
 	}
@@ -306,7 +308,7 @@ func (p *pair) release(i int) {
 	o := p.slots[i]
 	p.slots = slices.Delete(p.slots, i, i+1)
 	p.m.release(o.tenant)
-	p.b.Release(o.slot)
+	p.b.Release(o.slot, uint32(i))
 }
 
 func (p *pair) resize(limit, queue int) {

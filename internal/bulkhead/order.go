@@ -79,7 +79,7 @@ func (b *Bulkhead) place(name string, class int, wake *wakeList) bool {
 	}
 	switch {
 	case b.tenantQueue > 0 && b.fair() && mine != nil && mine.waiting >= int(b.tenantQueue):
-	case b.queued() < b.queueMax, b.pushOut(name, class, wake):
+	case b.Queued() < int(b.queueMax), b.pushOut(name, class, wake):
 		return true
 	}
 	return b.strict && mine != nil && b.pushLower(mine, class, wake)

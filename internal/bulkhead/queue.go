@@ -64,6 +64,7 @@ type Waiter struct {
 func (b *Bulkhead) Join(w Waker, p Priority, tenant string) (*Waiter, bool) {
 	var wake wakeList
 	b.mu.Lock()
+	b.spread.close(&b.word)
 	me := b.join(w, p, tenant, &wake)
 	b.mu.Unlock()
 	wake.run()
@@ -207,9 +208,6 @@ func (b *Bulkhead) nextClass() int {
 	}
 	return best
 }
-
-// queued returns how many wait. While b.mu is held the number stands still.
-func (b *Bulkhead) queued() int { return word(b.word.Load()).queued() }
 
 // link puts w at the end of its tenant's waiters.
 func (b *Bulkhead) link(w *Waiter) {

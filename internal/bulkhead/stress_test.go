@@ -94,13 +94,13 @@ func (c *crew) work(n uint64, calls int) {
 	tenant := string(rune('a' + n%3))
 	for i := range uint64(calls) {
 		x := chance.Bits(n, i, 0, chance.Backoff)
-		slot, ok := c.b.TryAcquire(tenant)
+		slot, ok := c.b.TryAcquire(tenant, 0)
 		if !ok {
 			slot, ok = c.queue(bell, tenant, x)
 		}
 		if ok {
 			c.use(x)
-			c.b.Release(slot)
+			c.b.Release(slot, 0)
 		}
 	}
 }
@@ -178,7 +178,7 @@ func call(b *bulkhead.Bulkhead, bell door, tenant string) bool {
 		switch slot, answer := b.Granted(w); answer {
 		case bulkhead.Granted:
 			runtime.Gosched()
-			b.Release(slot)
+			b.Release(slot, 0)
 			return true
 		case bulkhead.Waiting:
 			<-bell
@@ -196,7 +196,7 @@ func TestNobodyIsRefusedWhileASlotIsFree(t *testing.T) {
 	for n := range uint64(workers) {
 		work.Go(func() {
 			for i := range uint64(5000) {
-				s, ok := b.TryAcquire("")
+				s, ok := b.TryAcquire("", 0)
 				if !ok {
 					t.Error("refused")
 					return
@@ -204,7 +204,7 @@ func TestNobodyIsRefusedWhileASlotIsFree(t *testing.T) {
 				if chance.Bits(n, i, 0, chance.Backoff)%4 == 0 {
 					runtime.Gosched()
 				}
-				b.Release(s)
+				b.Release(s, 0)
 			}
 		})
 	}

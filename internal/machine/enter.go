@@ -55,7 +55,7 @@ func (c *Call) enter(now clock.Instant, s *Step) (answered bool) {
 		return false
 	}
 	if c.rules.bulkhead && !c.noSlot && c.taken.has&aSlot == 0 {
-		slot, ok := c.state.bulkhead().TryAcquire(c.tenant)
+		slot, ok := c.state.bulkhead().TryAcquire(c.tenant, c.shard)
 		switch {
 		case ok:
 			c.taken.addSlot(slot)

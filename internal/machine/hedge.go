@@ -163,7 +163,7 @@ func (c *Call) admitHedge(now clock.Instant) policy.Reason {
 		return policy.BreakerOpen
 	}
 	if c.rules.bulkhead && !c.noSlot && c.taken.has&aSlot == 0 {
-		slot, ok := c.state.bulkhead().TryAcquire(c.tenant)
+		slot, ok := c.state.bulkhead().TryAcquire(c.tenant, c.shard)
 		if !ok {
 			return policy.BulkheadFull
 		}

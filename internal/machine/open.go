@@ -84,7 +84,9 @@ func (c *Call) Outlive(now clock.Instant, t *Ticket) {
 	c.settleOpen(now, t, false) // it lived well for an attempt's time, which ends a row of failures
 	slot := t.held.slot
 	t.held.slot = bulkhead.Slot{}
-	c.state.releaseSlot(slot)
+	if slot.Held() {
+		c.state.bulkhead().Release(slot, c.shard)
+	}
 	if c.phase == over {
 		c.whenIdle(now)
 	}
@@ -116,7 +118,9 @@ func (c *Call) Strike(now clock.Instant, t Ticket, why policy.Reason, broke bool
 		c.learnLimit(now, now.Sub(t.Sent), learned.Worked)
 	}
 	c.sent.worked &^= bit
-	c.state.releaseSlot(t.held.slot)
+	if t.held.slot.Held() {
+		c.state.bulkhead().Release(t.held.slot, c.shard)
+	}
 	if c.phase == over {
 		c.whenIdle(now)
 	}

@@ -34,7 +34,7 @@ func (c *Call) SendPlain(now clock.Instant, t *Ticket) (sent bool) {
 		}
 	}
 	if r.bulkhead && !c.noSlot {
-		if t.held.slot, ok = c.state.bulkhead().TryAcquire(c.tenant); !ok {
+		if t.held.slot, ok = c.state.bulkhead().TryAcquire(c.tenant, c.shard); !ok {
 			return false
 		}
 	}
@@ -78,7 +78,7 @@ func (c *Call) SucceedPlain(now clock.Instant, t *Ticket, o *policy.Outcome) (do
 		c.countSuccess(now, t, earned)
 	}
 	if t.held.slot.Held() {
-		c.state.bulkhead().Release(t.held.slot)
+		c.state.bulkhead().Release(t.held.slot, c.shard)
 	}
 	return true
 }

@@ -189,7 +189,7 @@ func (c *Call) partitionName() string {
 // attempt, or of the whole call.
 func (c *Call) giveBack(t *Ticket, o *policy.Outcome) {
 	if !o.Open && t.held.slot.Held() {
-		c.state.bulkhead().Release(t.held.slot)
+		c.state.bulkhead().Release(t.held.slot, c.shard)
 	}
 }
 

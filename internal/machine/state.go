@@ -246,12 +246,6 @@ func (s *State) eachPartition(f func(p *partition, name string)) {
 	}
 }
 
-func (s *State) releaseSlot(slot bulkhead.Slot) {
-	if slot.Held() {
-		s.bulkhead().Release(slot)
-	}
-}
-
 // Note adds an event about the dependency to those that wait for Deliver.
 func (s *State) Note(e policy.Event) { s.note(e) }
 

@@ -73,7 +73,7 @@ func (c *Call) undo(now clock.Instant) {
 		c.part.breaker.Load().Settle(now, c.shard, t.permit, breaker.Neutral, 0)
 	}
 	if has&aSlot != 0 { // last, so that whoever gets it finds all of the above
-		c.state.bulkhead().Release(t.slot)
+		c.state.bulkhead().Release(t.slot, c.shard)
 	}
 }
 
@@ -117,7 +117,7 @@ func (c *Call) endWhole(now clock.Instant) {
 	}
 	if t.kept&aSlot != 0 && c.sent.workless() {
 		t.drop(aSlot)
-		c.state.bulkhead().Release(t.slot)
+		c.state.bulkhead().Release(t.slot, c.shard)
 	}
 }
 
@@ -132,7 +132,7 @@ func (t *taken) addSlot(s bulkhead.Slot) {
 func (c *Call) dropSlot() {
 	if c.taken.has&^c.taken.kept&aSlot != 0 {
 		c.taken.has &^= aSlot
-		c.state.bulkhead().Release(c.taken.slot)
+		c.state.bulkhead().Release(c.taken.slot, c.shard)
 		c.taken.slot = bulkhead.Slot{}
 	}
 }

@@ -84,6 +84,9 @@ func measured(command string) ([]byte, error) {
 	if said, err := report.Alone("go", "test", "-c", "-o", program, ".").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, said)
 	}
+	if !*quick {
+		calmDown()
+	}
 	about, err := describe(command)
 	if err != nil {
 		return nil, err

@@ -5,22 +5,42 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gabion-go/gabion/e2e/bench"
+	"github.com/gabion-go/gabion/internal/report"
 )
 
 // What a run may look like whose figures are published.
 const (
 	mostSpread = 10  // percent, of the rows that matter most
 	mostLoad   = 0.5 // processes that were running before the run, on average over a minute
+
+	longestCalm = 5 * time.Minute
 )
+
+// calmDown waits until the load of having built the benchmarks is over, but not for ever: what goes on
+// for longer is work of others.
+func calmDown() {
+	for end := time.Now().Add(longestCalm); time.Now().Before(end); time.Sleep(time.Second) {
+		if load, known := loadOf(report.LoadAverage()); !known || load <= mostLoad/2 {
+			return
+		}
+	}
+}
+
+// loadOf returns the average over the last minute.
+func loadOf(averages string) (load float64, known bool) {
+	last, _, _ := strings.Cut(averages, " ")
+	load, err := strconv.ParseFloat(last, 64)
+	return load, err == nil
+}
 
 // quiet returns why the figures of a run can't be published: the machine did something else, or
 // a row that matters most differs too much between rounds.
 func quiet(r *results, m machine) error {
-	last, _, _ := strings.Cut(m.load, " ")
-	if load, err := strconv.ParseFloat(last, 64); err == nil && load > mostLoad {
-		return fmt.Errorf("the machine was busy: its load was %s before the run, and at most %v is quiet", last, mostLoad)
+	if load, known := loadOf(m.load); known && load > mostLoad {
+		return fmt.Errorf("the machine was busy: its load was %v before the run, and at most %v is quiet", load, mostLoad)
 	}
 	for _, c := range bench.Contests() {
 		if !c.Headline {
