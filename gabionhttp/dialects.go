@@ -3,6 +3,8 @@ package gabionhttp
 import (
 	"net/http"
 	"time"
+
+	"github.com/gabion-go/gabion/policy"
 )
 
 // A dialect is one of the ways in which servers say what is left of their quotas. Of two that say
@@ -11,7 +13,7 @@ type dialect struct {
 	name   string
 	source string // where it is documented
 	quotas []quotaHeaders
-	read   func(h http.Header, now time.Time, tell func(told)) // in place of quotas
+	read   func(h http.Header, tell func(policy.Remaining)) // in place of quotas
 }
 
 // quotaHeaders are the headers of one quota, as net/http spells their names.
@@ -30,12 +32,12 @@ var dialects = []dialect{
 	},
 	{
 		name: "RateLimit-Limit, -Remaining, -Reset", source: "draft-ietf-httpapi-ratelimit-headers-00 to -06",
-		quotas: []quotaHeaders{{unit: "requests", left: "Ratelimit-Remaining", limit: "Ratelimit-Limit", reset: "Ratelimit-Reset"}},
+		quotas: []quotaHeaders{{unit: policy.Requests, left: "Ratelimit-Remaining", limit: "Ratelimit-Limit", reset: "Ratelimit-Reset"}},
 	},
 	{
 		name: "anthropic-ratelimit-*", source: "docs.anthropic.com/en/api/rate-limits",
 		quotas: []quotaHeaders{
-			{unit: "requests", left: "Anthropic-Ratelimit-Requests-Remaining", limit: "Anthropic-Ratelimit-Requests-Limit", reset: "Anthropic-Ratelimit-Requests-Reset", full: true, window: time.Minute},
+			{unit: policy.Requests, left: "Anthropic-Ratelimit-Requests-Remaining", limit: "Anthropic-Ratelimit-Requests-Limit", reset: "Anthropic-Ratelimit-Requests-Reset", full: true, window: time.Minute},
 			{unit: "input", left: "Anthropic-Ratelimit-Input-Tokens-Remaining", limit: "Anthropic-Ratelimit-Input-Tokens-Limit", reset: "Anthropic-Ratelimit-Input-Tokens-Reset", full: true, window: time.Minute},
 			{unit: "output", left: "Anthropic-Ratelimit-Output-Tokens-Remaining", limit: "Anthropic-Ratelimit-Output-Tokens-Limit", reset: "Anthropic-Ratelimit-Output-Tokens-Reset", full: true, window: time.Minute},
 			{unit: "tokens", left: "Anthropic-Ratelimit-Tokens-Remaining", limit: "Anthropic-Ratelimit-Tokens-Limit", reset: "Anthropic-Ratelimit-Tokens-Reset", full: true, window: time.Minute},
@@ -45,18 +47,18 @@ var dialects = []dialect{
 		// Azure OpenAI writes plain seconds, and Groq fractions: both are read.
 		name: "x-ratelimit-*-requests, -tokens", source: "platform.openai.com/docs/guides/rate-limits, console.groq.com/docs/rate-limits",
 		quotas: []quotaHeaders{
-			{unit: "requests", left: "X-Ratelimit-Remaining-Requests", limit: "X-Ratelimit-Limit-Requests", reset: "X-Ratelimit-Reset-Requests", full: true},
+			{unit: policy.Requests, left: "X-Ratelimit-Remaining-Requests", limit: "X-Ratelimit-Limit-Requests", reset: "X-Ratelimit-Reset-Requests", full: true},
 			{unit: "tokens", left: "X-Ratelimit-Remaining-Tokens", limit: "X-Ratelimit-Limit-Tokens", reset: "X-Ratelimit-Reset-Tokens", full: true},
 		},
 	},
 	{
 		// Seconds since 1970, as GitHub has it, or from now. X-RateLimit-Reset-After is Discord's.
 		name: "X-RateLimit-Limit, -Remaining, -Reset", source: "docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api, docs.discord.com/developers/topics/rate-limits",
-		quotas: []quotaHeaders{{unit: "requests", left: "X-Ratelimit-Remaining", limit: "X-Ratelimit-Limit", reset: "X-Ratelimit-Reset", after: "X-Ratelimit-Reset-After"}},
+		quotas: []quotaHeaders{{unit: policy.Requests, left: "X-Ratelimit-Remaining", limit: "X-Ratelimit-Limit", reset: "X-Ratelimit-Reset", after: "X-Ratelimit-Reset-After"}},
 	},
 	{
 		name: "X-Rate-Limit-Limit, -Remaining, -Reset", source: "developer.okta.com/docs/reference/rl-best-practices, docs.x.com/x-api/fundamentals/rate-limits",
-		quotas: []quotaHeaders{{unit: "requests", left: "X-Rate-Limit-Remaining", limit: "X-Rate-Limit-Limit", reset: "X-Rate-Limit-Reset"}},
+		quotas: []quotaHeaders{{unit: policy.Requests, left: "X-Rate-Limit-Remaining", limit: "X-Rate-Limit-Limit", reset: "X-Rate-Limit-Reset"}},
 	},
 	{
 		name: "x-ms-ratelimit-remaining-*", source: "learn.microsoft.com/azure/azure-resource-manager/management/request-limits-and-throttling",
@@ -73,7 +75,7 @@ var dialects = []dialect{
 
 // readShopify reads used/size of a bucket that empties in twenty seconds, on every plan: 2 a second
 // of 40, 4 of 80, 20 of 400.
-func readShopify(h http.Header, _ time.Time, tell func(told)) {
+func readShopify(h http.Header, tell func(policy.Remaining)) {
 	const whole = 20 * time.Second
 	line, found := firstLine(h, headerShopify)
 	if !found {
@@ -85,9 +87,9 @@ func readShopify(h http.Header, _ time.Time, tell func(told)) {
 	if !ok || !sized || used > size || size == 0 {
 		return
 	}
-	tell(told{
-		unit: "requests", left: size - used, limit: size, limited: true, full: true,
-		reset: time.Duration(used / size * float64(whole)), resets: true, window: whole,
+	tell(policy.Remaining{
+		Unit: policy.Requests, Left: size - used, Limit: size, Full: true,
+		Reset: time.Duration(used / size * float64(whole)), Window: whole,
 	})
 }
 
@@ -99,7 +101,7 @@ type ietf struct {
 }
 
 // readRateLimit reads the fields of the IETF's draft. What is malformed is ignored as a whole.
-func readRateLimit(h http.Header, _ time.Time, tell func(told)) {
+func readRateLimit(h http.Header, tell func(policy.Remaining)) {
 	var limits, policies [maxMembers]ietf
 	n, ok := readMembers(h["Ratelimit"], &limits)
 	if !ok {
@@ -113,20 +115,17 @@ func readRateLimit(h http.Header, _ time.Time, tell func(told)) {
 		}
 	}
 	for _, l := range limits[:n] {
-		q := told{unit: "requests", left: l.r, reset: seconds(l.t), resets: l.t >= 0}
+		q := policy.Remaining{Unit: policy.Requests, Left: l.r, Reset: seconds(l.t)}
 		for _, p := range policies[:m] {
 			if p.name != l.name {
 				continue
 			}
-			if q.limit, q.limited = p.q, p.q >= 0; p.unit != "" {
-				q.unit = p.unit
-			}
-			if p.w > 0 {
-				q.window = seconds(p.w)
+			if q.Limit, q.Window = max(p.q, 0), seconds(p.w); p.unit != "" {
+				q.Unit = p.unit
 			}
 			break
 		}
-		if q.unit != "concurrent-requests" { // that is what a bulkhead is for
+		if q.Unit != "concurrent-requests" { // that is what a bulkhead is for
 			tell(q)
 		}
 	}
@@ -183,7 +182,7 @@ func (m *ietf) number(key string) *float64 {
 
 // readSeventh reads the dictionary that the seventh draft had in place of the list:
 // limit=100, remaining=50, reset=30.
-func readSeventh(lines []string, tell func(told)) {
+func readSeventh(lines []string, tell func(policy.Remaining)) {
 	s, ok := scan(lines)
 	if !ok {
 		return
@@ -206,5 +205,5 @@ func readSeventh(lines []string, tell func(told)) {
 	if !ok || left < 0 {
 		return
 	}
-	tell(told{unit: "requests", left: left, limit: limit, limited: limit >= 0, reset: seconds(reset), resets: reset >= 0})
+	tell(policy.Remaining{Unit: policy.Requests, Left: left, Limit: max(limit, 0), Reset: seconds(reset)})
 }

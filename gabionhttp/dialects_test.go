@@ -3,75 +3,75 @@ package gabionhttp
 import (
 	"math"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gabion-go/gabion/policy"
 )
 
-// says is what an answer says of one quota, without what it leaves out.
-func saying(unit string, left float64, more ...func(*told)) told {
-	q := told{unit: unit, left: left}
+func saying(unit string, left float64, more ...func(*policy.Remaining)) policy.Remaining {
+	q := policy.Remaining{Unit: unit, Left: left}
 	for _, f := range more {
 		f(&q)
 	}
 	return q
 }
 
-func of(limit float64) func(*told) { return func(q *told) { q.limit, q.limited = limit, true } }
-func in(d time.Duration) func(*told) {
-	return func(q *told) { q.reset, q.resets = d, true }
-}
-func each(d time.Duration) func(*told) { return func(q *told) { q.window = d } }
-func whole(q *told)                    { q.full = true }
+func of(limit float64) func(*policy.Remaining)     { return func(q *policy.Remaining) { q.Limit = limit } }
+func in(d time.Duration) func(*policy.Remaining)   { return func(q *policy.Remaining) { q.Reset = d } }
+func each(d time.Duration) func(*policy.Remaining) { return func(q *policy.Remaining) { q.Window = d } }
+func whole(q *policy.Remaining)                    { q.Full = true }
 
 // Each dialect with an example of its document, at noon.
 var dialectExamples = []struct {
 	name   string
 	header []string
-	want   []told
+	want   []policy.Remaining
 }{
-	{"the IETF's field", []string{"RateLimit", `"default";r=50;t=30`}, []told{saying("requests", 50, in(30*time.Second))}},
+	{"the IETF's field", []string{"RateLimit", `"default";r=50;t=30`}, []policy.Remaining{saying("requests", 50, in(30*time.Second))}},
 	{"with its policy", []string{"RateLimit", `"default";r=50;t=30`, "RateLimit-Policy", `"default";q=100;w=60`},
-		[]told{saying("requests", 50, of(100), in(30*time.Second), each(time.Minute))}},
+		[]policy.Remaining{saying("requests", 50, of(100), in(30*time.Second), each(time.Minute))}},
 	{"two policies, two lines", []string{"RateLimit", `"permin";r=50`, "RateLimit", `"perhr";r=0;t=99`, "RateLimit-Policy", `"permin";q=50;w=60,"perhr";q=1000;w=3600`},
-		[]told{saying("requests", 50, of(50), each(time.Minute)), saying("requests", 0, of(1000), in(99*time.Second), each(time.Hour))}},
-	{"a partition key, no window", []string{"RateLimit", `"default";r=999;pk=:dHJpYWwxMjEzMjM=:`}, []told{saying("requests", 999)}},
+		[]policy.Remaining{saying("requests", 50, of(50), each(time.Minute)), saying("requests", 0, of(1000), in(99*time.Second), each(time.Hour))}},
+	{"a partition key, no window", []string{"RateLimit", `"default";r=999;pk=:dHJpYWwxMjEzMjM=:`}, []policy.Remaining{saying("requests", 999)}},
 	{"another unit", []string{"RateLimit", `"peruser";r=300000000;t=60;pk=:QXBwLTk5OQ==:`, "RateLimit-Policy", `"peruser";q=300000000;qu="content-bytes";w=60`},
-		[]told{saying("content-bytes", 300000000, of(300000000), in(time.Minute), each(time.Minute))}},
+		[]policy.Remaining{saying("content-bytes", 300000000, of(300000000), in(time.Minute), each(time.Minute))}},
 	{"what is in flight is no quota of a time", []string{"RateLimit", `"c";r=0;t=5`, "RateLimit-Policy", `"c";q=10;qu="concurrent-requests"`}, nil},
-	{"a vendor's parameters are comments", []string{"RateLimit", `"d";r=5;t=1;acme-burst=?1;acme-policy=gold`}, []told{saying("requests", 5, in(time.Second))}},
-	{"the seventh draft", []string{"RateLimit", `limit=100, remaining=50, reset=30`, "RateLimit-Policy", `100;w=60`}, []told{saying("requests", 50, of(100), in(30*time.Second))}},
-	{"the older drafts", []string{"RateLimit-Limit", "100, 100;w=60", "RateLimit-Remaining", "25", "RateLimit-Reset", "50"}, []told{saying("requests", 25, of(100), in(50*time.Second))}},
+	{"a vendor's parameters are comments", []string{"RateLimit", `"d";r=5;t=1;acme-burst=?1;acme-policy=gold`}, []policy.Remaining{saying("requests", 5, in(time.Second))}},
+	{"the seventh draft", []string{"RateLimit", `limit=100, remaining=50, reset=30`, "RateLimit-Policy", `100;w=60`}, []policy.Remaining{saying("requests", 50, of(100), in(30*time.Second))}},
+	{"the older drafts", []string{"RateLimit-Limit", "100, 100;w=60", "RateLimit-Remaining", "25", "RateLimit-Reset", "50"}, []policy.Remaining{saying("requests", 25, of(100), in(50*time.Second))}},
 	{"Anthropic", []string{
 		"Date", "Sat, 21 Nov 2026 12:00:00 GMT",
 		"anthropic-ratelimit-requests-limit", "1000", "anthropic-ratelimit-requests-remaining", "999", "anthropic-ratelimit-requests-reset", "2026-11-21T12:00:01Z",
 		"anthropic-ratelimit-input-tokens-limit", "80000", "anthropic-ratelimit-input-tokens-remaining", "78000", "anthropic-ratelimit-input-tokens-reset", "2026-11-21T12:00:02Z",
 		"anthropic-ratelimit-output-tokens-limit", "16000", "anthropic-ratelimit-output-tokens-remaining", "12000", "anthropic-ratelimit-output-tokens-reset", "2026-11-21T12:00:15Z",
 		"anthropic-ratelimit-tokens-limit", "96000", "anthropic-ratelimit-tokens-remaining", "90000", "anthropic-ratelimit-tokens-reset", "2026-11-21T14:00:02+02:00",
-	}, []told{
+	}, []policy.Remaining{
 		saying("requests", 999, of(1000), in(time.Second), each(time.Minute), whole), saying("input", 78000, of(80000), in(2*time.Second), each(time.Minute), whole),
 		saying("output", 12000, of(16000), in(15*time.Second), each(time.Minute), whole), saying("tokens", 90000, of(96000), in(2*time.Second), each(time.Minute), whole),
 	}},
 	{"OpenAI", []string{
 		"x-ratelimit-limit-requests", "60", "x-ratelimit-remaining-requests", "59", "x-ratelimit-reset-requests", "1s",
 		"x-ratelimit-limit-tokens", "150000", "x-ratelimit-remaining-tokens", "149984", "x-ratelimit-reset-tokens", "6m0s",
-	}, []told{saying("requests", 59, of(60), in(time.Second), whole), saying("tokens", 149984, of(150000), in(6*time.Minute), whole)}},
-	{"OpenAI, soon", []string{"x-ratelimit-remaining-tokens", "159976", "x-ratelimit-limit-tokens", "160000", "x-ratelimit-reset-tokens", "12ms"}, []told{saying("tokens", 159976, of(160000), in(12*time.Millisecond), whole)}},
-	{"Groq", []string{"x-ratelimit-limit-requests", "14400", "x-ratelimit-remaining-requests", "14370", "x-ratelimit-reset-requests", "2m59.56s"}, []told{saying("requests", 14370, of(14400), in(2*time.Minute+59560*time.Millisecond), whole)}},
-	{"Azure OpenAI", []string{"x-ratelimit-remaining-tokens", "19913", "x-ratelimit-remaining-requests", "19"}, []told{saying("requests", 19, whole), saying("tokens", 19913, whole)}},
-	{"Azure OpenAI, seconds", []string{"x-ratelimit-remaining-tokens", "0", "x-ratelimit-reset-tokens", "27"}, []told{saying("tokens", 0, in(27*time.Second), whole)}},
-	{"GitHub", []string{"X-RateLimit-Limit", "5000", "X-RateLimit-Remaining", "4966", "X-RateLimit-Used", "34", "X-RateLimit-Resource", "core", "X-RateLimit-Reset", "1795262460"}, []told{saying("requests", 4966, of(5000), in(time.Minute))}},
-	{"milliseconds since 1970", []string{"X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "1795262401500"}, []told{saying("requests", 1, in(1500*time.Millisecond))}},
-	{"seconds from now", []string{"X-RateLimit-Limit", "10", "X-RateLimit-Remaining", "5", "X-RateLimit-Reset", "60"}, []told{saying("requests", 5, of(10), in(time.Minute))}},
-	{"the server's clock counts", []string{"Date", "Sat, 21 Nov 2026 11:00:00 GMT", "X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "1795258810"}, []told{saying("requests", 1, in(10*time.Second))}},
-	{"a date", []string{"X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "Sat, 21 Nov 2026 12:00:07 GMT"}, []told{saying("requests", 1, in(7*time.Second))}},
-	{"Discord", []string{"X-RateLimit-Limit", "5", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1470173023", "X-RateLimit-Reset-After", "0.75"}, []told{saying("requests", 0, of(5), in(750*time.Millisecond))}},
-	{"Okta and X", []string{"X-Rate-Limit-Limit", "600", "X-Rate-Limit-Remaining", "598", "X-Rate-Limit-Reset", "1795262445"}, []told{saying("requests", 598, of(600), in(45*time.Second))}},
-	{"Azure", []string{"x-ms-ratelimit-remaining-subscription-reads", "11999"}, []told{saying("reads", 11999)}},
-	{"Shopify", []string{"X-Shopify-Shop-Api-Call-Limit", "32/40"}, []told{saying("requests", 8, of(40), in(16*time.Second), each(20*time.Second), whole)}},
-	{"of two dialects the first counts", []string{"RateLimit", `"default";r=5;t=3`, "X-RateLimit-Remaining", "9", "X-RateLimit-Reset", "60"}, []told{saying("requests", 5, in(3*time.Second))}},
-	{"a third party's and a provider's units", []string{"x-ratelimit-remaining-tokens", "7", "X-RateLimit-Remaining", "9"}, []told{saying("tokens", 7, whole), saying("requests", 9)}},
-	{"a reset that has passed", []string{"X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "1700000000"}, []told{saying("requests", 1, in(0))}},
+	}, []policy.Remaining{saying("requests", 59, of(60), in(time.Second), whole), saying("tokens", 149984, of(150000), in(6*time.Minute), whole)}},
+	{"OpenAI, soon", []string{"x-ratelimit-remaining-tokens", "159976", "x-ratelimit-limit-tokens", "160000", "x-ratelimit-reset-tokens", "12ms"}, []policy.Remaining{saying("tokens", 159976, of(160000), in(12*time.Millisecond), whole)}},
+	{"Groq", []string{"x-ratelimit-limit-requests", "14400", "x-ratelimit-remaining-requests", "14370", "x-ratelimit-reset-requests", "2m59.56s"}, []policy.Remaining{saying("requests", 14370, of(14400), in(2*time.Minute+59560*time.Millisecond), whole)}},
+	{"Azure OpenAI", []string{"x-ratelimit-remaining-tokens", "19913", "x-ratelimit-remaining-requests", "19"}, []policy.Remaining{saying("requests", 19, whole), saying("tokens", 19913, whole)}},
+	{"Azure OpenAI, seconds", []string{"x-ratelimit-remaining-tokens", "0", "x-ratelimit-reset-tokens", "27"}, []policy.Remaining{saying("tokens", 0, in(27*time.Second), whole)}},
+	{"GitHub", []string{"X-RateLimit-Limit", "5000", "X-RateLimit-Remaining", "4966", "X-RateLimit-Used", "34", "X-RateLimit-Resource", "core", "X-RateLimit-Reset", "1795262460"}, []policy.Remaining{saying("requests", 4966, of(5000), in(time.Minute))}},
+	{"milliseconds since 1970", []string{"X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "1795262401500"}, []policy.Remaining{saying("requests", 1, in(1500*time.Millisecond))}},
+	{"seconds from now", []string{"X-RateLimit-Limit", "10", "X-RateLimit-Remaining", "5", "X-RateLimit-Reset", "60"}, []policy.Remaining{saying("requests", 5, of(10), in(time.Minute))}},
+	{"the server's clock counts", []string{"Date", "Sat, 21 Nov 2026 11:00:00 GMT", "X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "1795258810"}, []policy.Remaining{saying("requests", 1, in(10*time.Second))}},
+	{"a date", []string{"X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "Sat, 21 Nov 2026 12:00:07 GMT"}, []policy.Remaining{saying("requests", 1, in(7*time.Second))}},
+	{"Discord", []string{"X-RateLimit-Limit", "5", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1470173023", "X-RateLimit-Reset-After", "0.75"}, []policy.Remaining{saying("requests", 0, of(5), in(750*time.Millisecond))}},
+	{"Okta and X", []string{"X-Rate-Limit-Limit", "600", "X-Rate-Limit-Remaining", "598", "X-Rate-Limit-Reset", "1795262445"}, []policy.Remaining{saying("requests", 598, of(600), in(45*time.Second))}},
+	{"Azure", []string{"x-ms-ratelimit-remaining-subscription-reads", "11999"}, []policy.Remaining{saying("reads", 11999)}},
+	{"Shopify", []string{"X-Shopify-Shop-Api-Call-Limit", "32/40"}, []policy.Remaining{saying("requests", 8, of(40), in(16*time.Second), each(20*time.Second), whole)}},
+	{"of two dialects the first counts", []string{"RateLimit", `"default";r=5;t=3`, "X-RateLimit-Remaining", "9", "X-RateLimit-Reset", "60"}, []policy.Remaining{saying("requests", 5, in(3*time.Second))}},
+	{"a third party's and a provider's units", []string{"x-ratelimit-remaining-tokens", "7", "X-RateLimit-Remaining", "9"}, []policy.Remaining{saying("tokens", 7, whole), saying("requests", 9)}},
+	{"a reset that has passed", []string{"X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "1700000000"}, []policy.Remaining{saying("requests", 1, in(0))}},
 }
 
 func TestEachDialectSaysWhatItsDocumentSays(t *testing.T) {
@@ -81,12 +81,12 @@ func TestEachDialectSaysWhatItsDocumentSays(t *testing.T) {
 			if !speaks(h) {
 				t.Error("it is taken for an answer that says nothing of quotas")
 			}
-			same(t, quotasTold(nil, h, noon), tt.want)
+			same(t, Remaining(h, noon), tt.want)
 		})
 	}
 }
 
-func same(t *testing.T, got, want []told) {
+func same(t *testing.T, got, want []policy.Remaining) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("got %+v, want %+v", got, want)
@@ -127,19 +127,19 @@ func TestWhatCanNotBeMeantIsIgnored(t *testing.T) {
 		"Shopify, of none":            {headerShopify, "0/0"},
 		"Shopify, one number":         {headerShopify, "40"},
 	} {
-		t.Run(name, func(t *testing.T) { same(t, quotasTold(nil, header(pairs...), noon), nil) })
+		t.Run(name, func(t *testing.T) { same(t, Remaining(header(pairs...), noon), nil) })
 	}
 	for name, reset := range map[string]string{
 		"no time": "soon", "negative": "-5", "negative duration": "-5s", "a year": "31536000", "a thousand days": "1000d", "the year 9999": "9999-12-31T23:59:59Z",
 		"microseconds since 1970": "1795262460000000", "more than a duration holds": "99999999d", "overflowing": "106751d23h59m", "long": strings.Repeat("1s", 40),
 	} {
 		t.Run("reset: "+name, func(t *testing.T) {
-			same(t, quotasTold(nil, header("X-RateLimit-Remaining", "0", "X-RateLimit-Reset", reset), noon), []told{saying("requests", 0, func(q *told) { q.resets = false })})
+			same(t, Remaining(header("X-RateLimit-Remaining", "0", "X-RateLimit-Reset", reset), noon), []policy.Remaining{saying("requests", 0)})
 		})
 	}
 	t.Run("at most eight", func(t *testing.T) {
 		h := header("RateLimit", strings.Repeat(`"d";r=1,`, 20)+`"d";r=1`)
-		if got := quotasTold(nil, h, noon); len(got) != mostQuotas {
+		if got := Remaining(h, noon); len(got) != mostQuotas {
 			t.Errorf("%d quotas of one answer", len(got))
 		}
 	})
@@ -204,8 +204,8 @@ func TestEachDialectHasASourceAndAnExample(t *testing.T) {
 	}
 }
 
-// FuzzQuotasTold: whatever a server sends, what is read can be meant.
-func FuzzQuotasTold(f *testing.F) {
+// FuzzRemaining: whatever a server sends, what is read can be meant.
+func FuzzRemaining(f *testing.F) {
 	for _, e := range dialectExamples {
 		for i := 0; i+3 < len(e.header); i += 4 {
 			f.Add(e.header[i], e.header[i+1], e.header[i+2], e.header[i+3])
@@ -213,22 +213,39 @@ func FuzzQuotasTold(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, n1, v1, n2, v2 string) {
 		h := header(n1, v1, n2, v2)
-		got := quotasTold(nil, h, noon)
+		got := Remaining(h, noon)
 		if len(got) > mostQuotas {
 			t.Fatalf("%d quotas", len(got))
 		}
 		for _, q := range got {
-			switch {
-			case q.unit == "" || math.IsNaN(q.left) || q.left < 0 || q.left > 1e15:
-				t.Fatalf("%+v of %v", q, h)
-			case q.limited && (math.IsNaN(q.limit) || q.limit < 0 || q.limit > 1e15):
-				t.Fatalf("%+v of %v", q, h)
-			case q.resets && (q.reset < 0 || q.reset > mostReset):
+			if q.Unit == "" || !sound(q.Left) || !sound(q.Limit) || q.Reset < 0 || q.Reset > mostReset || q.Window < 0 {
 				t.Fatalf("%+v of %v", q, h)
 			}
-			if room, ok := q.room(); ok && (room < 0 || room > mostReset) {
-				t.Fatalf("room in %v after %+v", room, q)
+			if d, ok := room(&q); ok && (d < 0 || d > mostReset) {
+				t.Fatalf("room in %v after %+v", d, q)
 			}
 		}
 	})
+}
+
+func sound(n float64) bool { return !math.IsNaN(n) && n >= 0 && n <= 1e15 }
+
+// docs/llm.md has the rows of the table, in its order, with their sources.
+func TestTheDocumentHasEachDialect(t *testing.T) {
+	page, err := os.ReadFile("../docs/llm.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := strings.ReplaceAll(string(page), "`", "")
+	for _, d := range dialects {
+		at := strings.Index(rest, "| "+d.name+" |")
+		if at < 0 {
+			t.Fatalf("docs/llm.md has no row %q after the one before", d.name)
+		}
+		rest = rest[at:]
+		row, _, _ := strings.Cut(rest, "\n")
+		if !strings.Contains(row, d.source) {
+			t.Errorf("the row %q does not say %q", row, d.source)
+		}
+	}
 }

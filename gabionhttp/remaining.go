@@ -6,19 +6,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-)
 
-// told is what an answer says of one quota.
-type told struct {
-	unit    string
-	left    float64
-	limit   float64       // only where limited
-	reset   time.Duration // only where resets: from now on
-	window  time.Duration // zero: the server does not say it
-	limited bool
-	resets  bool
-	full    bool // reset is when the quota is whole again, and not when some of it is
-}
+	"github.com/gabion-go/gabion/policy"
+)
 
 const (
 	headerShopify = "X-Shopify-Shop-Api-Call-Limit"
@@ -40,29 +30,38 @@ func speaks(h http.Header) bool {
 	return false
 }
 
-// quotasTold appends to to what an answer says of quotas. Now is when it came.
-func quotasTold(to []told, h http.Header, now time.Time) []told {
+// Remaining returns what an answer says is left of its server's quotas, in all dialects that gabion knows
+// (docs/llm.md has the table), at most eight. Now is when it came, and counts where the answer has no Date. What is malformed or
+// can't be meant is left out.
+func Remaining(h http.Header, now time.Time) []policy.Remaining {
+	if !speaks(h) {
+		return nil
+	}
+	return remaining(nil, h, now)
+}
+
+// remaining appends to to what an answer says of quotas.
+func remaining(to []policy.Remaining, h http.Header, now time.Time) []policy.Remaining {
 	if served, err := http.ParseTime(h.Get("Date")); err == nil {
 		now = served
 	}
-	begun := len(to)
 	for i := range dialects {
 		d := &dialects[i]
-		before := len(to)
-		tell := func(q told) {
-			known := slices.ContainsFunc(to[begun:before], func(have told) bool { return have.unit == q.unit })
-			if !known && len(to)-begun < mostQuotas {
-				if q.reset > mostReset {
-					q.reset, q.resets = 0, false
+		before := to
+		tell := func(q policy.Remaining) {
+			known := slices.ContainsFunc(before, func(have policy.Remaining) bool { return have.Unit == q.Unit })
+			if !known && len(to) < mostQuotas {
+				if q.Reset > mostReset {
+					q.Reset = 0
 				}
 				to = append(to, q)
 			}
 		}
 		if d.read != nil {
-			d.read(h, now, tell)
+			d.read(h, tell)
 		}
 		for j := range d.quotas {
-			if q, ok := d.quotas[j].told(h, now); ok {
+			if q, ok := d.quotas[j].remaining(h, now); ok {
 				tell(q)
 			}
 		}
@@ -70,38 +69,38 @@ func quotasTold(to []told, h http.Header, now time.Time) []told {
 	return to
 }
 
-func (n *quotaHeaders) told(h http.Header, now time.Time) (q told, known bool) {
+func (n *quotaHeaders) remaining(h http.Header, now time.Time) (q policy.Remaining, known bool) {
 	if line, ok := firstLine(h, n.left); ok {
-		q.left, known = quantity(line)
+		q.Left, known = quantity(line)
 	}
 	if !known {
 		return q, false
 	}
-	q.unit, q.full, q.window = n.unit, n.full, n.window
+	q.Unit, q.Full, q.Window = n.unit, n.full, n.window
 	if line, ok := firstLine(h, n.limit); ok {
-		q.limit, q.limited = quantity(line)
+		q.Limit, _ = quantity(line)
 	}
 	line, ok := firstLine(h, n.after)
 	if !ok {
 		line, ok = firstLine(h, n.reset)
 	}
 	if ok {
-		q.reset, q.resets = resetIn(line, now)
+		q.Reset, _ = resetIn(line, now)
 	}
 	return q, true
 }
 
 // room is when some of a quota that is used up will be there again, as far as the server says.
-func (q *told) room() (time.Duration, bool) {
+func room(q *policy.Remaining) (time.Duration, bool) {
 	switch {
-	case q.left > 0 || !q.resets:
+	case q.Left > 0 || q.Reset <= 0:
 		return 0, false
-	case !q.full:
-		return q.reset, true
-	case q.unit == "requests" && q.limited && q.limit >= 1:
-		return time.Duration(float64(q.reset) / q.limit), true
+	case !q.Full:
+		return q.Reset, true
+	case q.Unit == policy.Requests && q.Limit >= 1:
+		return time.Duration(float64(q.Reset) / q.Limit), true
 	}
-	return q.reset / refill, true
+	return q.Reset / refill, true
 }
 
 // refill is the part of a bucket that is waited for where a request takes an unknown number of units.
@@ -112,9 +111,8 @@ func emptied(h http.Header, now func() time.Time) (longest time.Duration, empty 
 	if !speaks(h) {
 		return 0, false
 	}
-	var room [mostQuotas]told
-	for _, q := range quotasTold(room[:0], h, now()) {
-		if d, ok := q.room(); ok && d > 0 {
+	for _, q := range remaining(nil, h, now()) {
+		if d, ok := room(&q); ok && d > 0 {
 			longest, empty = max(longest, d), true
 		}
 	}

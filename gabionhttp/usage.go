@@ -167,12 +167,13 @@ func tokens(n *float64) bool { return n != nil && *n >= 0 && *n <= mostTokens }
 
 // spent counts an answer, and what it says that it used. It is called once.
 func (c *exchange) spent(u *usage) {
-	used := []policy.Spend{
-		{Unit: "requests", Amount: 1, Answers: 1}, {Unit: "input", Amount: u.input, Answers: 1}, {Unit: "cached", Amount: u.cached, Answers: 1},
-		{Unit: "output", Amount: u.output, Answers: 1}, {Unit: "tokens", Amount: u.total, Answers: 1},
-	}
-	if !u.known {
-		used = used[:1]
+	used := make([]policy.Spend, 1, 5)
+	used[0] = policy.Spend{Unit: policy.Requests, Amount: 1, Answers: 1}
+	for _, s := range [...]policy.Spend{{Unit: "input", Amount: u.input}, {Unit: "cached", Amount: u.cached}, {Unit: "output", Amount: u.output}, {Unit: "tokens", Amount: u.total}} {
+		if s.Amount > 0 {
+			s.Answers = 1
+			used = append(used, s)
+		}
 	}
 	adapter.Of(c.t.Dependency).Spent(used)
 }
