@@ -14,7 +14,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// windowed takes so many requests in each window, and refuses the others with 429.
+// windowed takes size requests in each window, and refuses the others with 429.
 type windowed struct {
 	size   int
 	window time.Duration
@@ -55,7 +55,7 @@ func tellsXRateLimit(h http.Header, left int, reset time.Duration) {
 	h.Set("X-RateLimit-Reset", strconv.FormatFloat(reset.Seconds(), 'f', 3, 64))
 }
 
-// load makes so many calls a second for so long, each with three seconds, and returns how many
+// load makes perSecond calls a second while lasts is not over, each with three seconds, and returns how many
 // were answered well, and the longest of them.
 func load(t *testing.T, base http.RoundTripper, perSecond int, lasts time.Duration) (good int, longest time.Duration) {
 	c, _ := client(t, policy.Policy{}, base)

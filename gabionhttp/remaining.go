@@ -191,7 +191,7 @@ func resetIn(s string, now time.Time) (time.Duration, bool) {
 
 func until(at, now time.Time) time.Duration { return max(at.Sub(now), 0) }
 
-// seconds is that many, or the longest duration; below zero it is none.
+// seconds is that many, or the longest duration, and zero where n is below it.
 func seconds(n float64) time.Duration {
 	if n >= math.MaxInt64/float64(time.Second) {
 		return math.MaxInt64

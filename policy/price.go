@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Price is what so many units of a dependency's work cost in money. Files write it
-// as "3 usd/1M input": 3 usd for a million tokens of input. The zero Price is none, and
+// Price is what some units of a dependency's work cost in money. Files write it
+// as "3 usd/1M input": 3 usd for a million tokens of input. The zero Price is invalid, and
 // [Policy.Validate] refuses it.
 type Price struct {
 	Amount float64 // of money, zero or more
 	Money  string  // "usd", "eur": a lower-case name
-	Per    float64 // so many units, more than zero
+	Per    float64 // units that it buys, more than zero
 	Unit   string  // "requests", "input", "cached", "output", "tokens"
 }
 
@@ -115,7 +115,7 @@ func (p Price) problem() string {
 	return ""
 }
 
-func (c *check) prices(prices []Price) {
+func checkPrices(c *check, prices []Price) {
 	if len(prices) > maxPrices {
 		c.add("prices", "", strconv.Itoa(len(prices)), "are more prices than a policy can have", "write at most "+strconv.Itoa(maxPrices))
 		return

@@ -94,7 +94,7 @@ func (p Policy) Validate() error {
 	c.duration("partitions.idle", p.Partitions.Idle, time.Second, maxDuration, "write a long one: what is kept is bounded")
 	c.http(p.HTTP)
 	c.grpc(p.GRPC)
-	c.prices(p.Prices)
+	checkPrices(&c, p.Prices)
 	r := p.Resolved()
 	c.pairs(p, r)
 	c.unused(p, r)

@@ -24,7 +24,7 @@ type dry struct {
 	until clock.Instant // when there is something again, as it was said
 	probe clock.Instant // when a call may go all the same
 	tried clock.Instant // until when one that went is waited for
-	trust int8          // so many words are believed untried; below zero none is
+	trust int8          // this number of words is believed untried; below zero no word is
 }
 
 const (
@@ -106,10 +106,9 @@ func (p *pacer) on() bool { return p.active.Load() || p.dry.on.Load() }
 
 // awaitRoom makes the call wait until the dependency's quota has something again, as the dependency said.
 // It reports false when the call must wait, or has ended.
-func (c *Call) awaitRoom(p *pacer, now clock.Instant) (due bool) {
-	most := c.rules.Policy.Pace.Max
-	last := c.lastStart(now)
-	at, held := p.await(now, last, most, chance.U(c.draw(), 0, uint64(c.sent.n), chance.Pacing))
+func (p *pacer) awaitRoom(c *Call, now clock.Instant) (due bool) {
+	last := p.last(c, now)
+	at, held := p.await(now, last, c.rules.Policy.Pace.Max, chance.U(c.draw(), 0, uint64(c.sent.n), chance.Pacing))
 	switch {
 	case !held:
 		return true
@@ -122,14 +121,8 @@ func (c *Call) awaitRoom(p *pacer, now clock.Instant) (due bool) {
 	return false
 }
 
-// dryUp holds calls of the partition until a quota of the dependency has something again.
-func (c *Call) dryUp(now clock.Instant, o *policy.Outcome) {
-	p := c.rules.Policy.Pace
-	if p.Off || c.partitionName() == policy.Overflow {
-		return
-	}
-	until := now.Add(max(o.After, 0))
-	if c.part.pace().empty(now, until, p.Max) {
-		c.state.note(policy.Event{Kind: policy.KindPaceSet, At: now, Until: until, Partition: c.partitionName()})
-	}
+// last is how late the call may be let go because the dependency asked for time.
+func (*pacer) last(c *Call, now clock.Instant) clock.Instant {
+	most := c.rules.Policy.Pace.Max
+	return min(c.deadline.Add(-c.margin(now)), now.Add(most+most/4))
 }

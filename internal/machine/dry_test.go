@@ -50,7 +50,7 @@ func TestWhatIsSaidOfAnEmptyQuota(t *testing.T) {
 		{"of two words the later time counts", []dryStep{
 			{at: 0, do: "empty", arg: 3, news: true}, {at: 0.5, do: "empty", arg: 4}, {at: 0.6, do: "empty", arg: 2}, {at: 0.7, do: "ask", want: 0.7}, {at: 0.8, do: "refused", arg: 0.7}, {at: 1, do: "ask", want: 4},
 		}},
-		{"a time that has passed is none", []dryStep{{at: 3, do: "empty", arg: 3}, {at: 3, do: "ask", want: 3}}},
+		{"a time that has passed is no word", []dryStep{{at: 3, do: "empty", arg: 3}, {at: 3, do: "ask", want: 3}}},
 		{"a clock before zero", []dryStep{
 			{at: -9, do: "empty", arg: -6, news: true}, {at: -8, do: "ask", want: -8}, {at: -7.5, do: "refused", arg: -8}, {at: -7, do: "ask", want: -6}, {at: -6, do: "ask", want: -6},
 		}},

@@ -74,13 +74,13 @@ func (c *Call) takeStart(p *pacer, now clock.Instant) (due bool) {
 	if c.rules.Policy.Pace.Off || c.taken.has&aStart != 0 {
 		return true
 	}
-	if p.dry.on.Load() && !c.awaitRoom(p, now) {
+	if p.dry.on.Load() && !p.awaitRoom(c, now) {
 		return false
 	}
 	if !p.active.Load() {
 		return true
 	}
-	last := c.lastStart(now)
+	last := p.last(c, now)
 	at, ok := p.reserve(now, last, c.deadline, chance.U(c.draw(), 0, uint64(c.sent.n), chance.Pacing))
 	if !ok {
 		most := last.Sub(now)
@@ -102,12 +102,6 @@ func (c *Call) takeStart(p *pacer, now clock.Instant) (due bool) {
 	}
 	c.waitIn(resting, now, at, policy.ForPace)
 	return false
-}
-
-// lastStart is how late the call may be let go because the dependency asked for time.
-func (c *Call) lastStart(now clock.Instant) clock.Instant {
-	most := c.rules.Policy.Pace.Max
-	return min(c.deadline.Add(-c.margin(now)), now.Add(most+most/4))
 }
 
 // paced reports whether calls are spaced, so that a hedge has no place.

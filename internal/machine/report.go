@@ -41,15 +41,8 @@ func (c *Call) report(now clock.Instant, t *Ticket, o *policy.Outcome, loser boo
 	if c.rules.settles && (loser || o.Class != policy.ClassSuccess) {
 		c.payFailure(now, t, o, loser)
 	}
-	switch {
-	case !o.HasAfter && o.Class != policy.ClassThrottled || o.Alone || o.Class == policy.ClassRejected || loser:
-	case o.Empty && !o.Class.Transient():
-		c.dryUp(now, o)
-	default:
-		if p := c.part.pacer.Load(); p != nil && o.Class == policy.ClassThrottled {
-			p.prove(now, t.Sent)
-		}
-		c.holdBack(now, o)
+	if (o.HasAfter || o.Class == policy.ClassThrottled) && !o.Alone && o.Class != policy.ClassRejected && !loser {
+		c.holdBack(now, t, o)
 	}
 }
 
@@ -129,8 +122,9 @@ func (c *Call) openHint(o *policy.Outcome) time.Duration {
 }
 
 // holdBack paces the dependency, or this partition of it, until the time that it asked
-// for. A throttled attempt that names no time asks for one wait of the backoff.
-func (c *Call) holdBack(now clock.Instant, o *policy.Outcome) {
+// for. A throttled attempt that names no time asks for one wait of the backoff. An attempt that was not refused
+// may say that a quota is empty now.
+func (c *Call) holdBack(now clock.Instant, t *Ticket, o *policy.Outcome) {
 	p := c.rules.Policy.Pace
 	if p.Off || c.partitionName() == policy.Overflow {
 		return
@@ -141,6 +135,15 @@ func (c *Call) holdBack(now clock.Instant, o *policy.Outcome) {
 	}
 	until := now.Add(min(max(after, 0), p.Max))
 	pacer := c.part.pace()
+	if o.Empty && !o.Class.Transient() {
+		if until = now.Add(after); pacer.empty(now, until, p.Max) {
+			c.state.note(policy.Event{Kind: policy.KindPaceSet, At: now, Until: until, Partition: c.partitionName()})
+		}
+		return
+	}
+	if o.Class == policy.ClassThrottled {
+		pacer.prove(now, t.Sent)
+	}
 	pacer.full.Store(o.Busy)
 	lately := c.recent(now)
 	if !o.HasAfter && c.rules.earns && !pacer.refuse(lately) {

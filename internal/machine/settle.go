@@ -114,12 +114,8 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 		c.outlasted(now, t, true, false)
 		c.part.cuts().needs.answered(now.Sub(t.Sent))
 	}
-	switch {
-	case !o.HasAfter || o.Alone:
-	case o.Empty:
-		c.dryUp(now, o)
-	default:
-		c.holdBack(now, o)
+	if o.HasAfter && !o.Alone {
+		c.holdBack(now, t, o)
 	}
 	if o.Open {
 		c.sent.open |= bit

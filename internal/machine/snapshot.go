@@ -29,7 +29,7 @@ func (s *State) Stats(now clock.Instant) policy.Stats {
 	if live := s.streams(); live != nil {
 		st.Streams, st.Outlived = live.open.Load(), live.ever.Load()
 	}
-	st.Spent = s.spentStats()
+	st.Spent = s.part().spent()
 	ps := s.partitions()
 	if ps == nil {
 		return st

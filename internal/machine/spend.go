@@ -45,9 +45,8 @@ func (c *spends) add(cost []policy.Spend) {
 	}
 }
 
-// spentStats returns a copy, nil where nothing was counted.
-func (s *State) spentStats() []policy.Spend {
-	p := s.part()
+// spent returns a copy, nil where nothing was counted.
+func (p *parts) spent() []policy.Spend {
 	if p == nil || p.spends == nil {
 		return nil
 	}
