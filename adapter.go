@@ -100,7 +100,7 @@ func (a address) Leave(v adapter.Visit, class policy.Class) {
 }
 
 // Spent implements adapter.Dependency.
-func (a adapted) Spent(used []policy.Spend) { a.d.state.Spent(used) }
+func (a adapted) Spent(used []policy.Spend) []policy.Spend { return a.d.state.Spent(used) }
 
 // Observed implements adapter.Dependency.
 func (a adapted) Observed() bool { return a.d.observed() }

@@ -3,9 +3,11 @@ package gabion
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/gabion-go/gabion/internal/machine"
+	"github.com/gabion-go/gabion/internal/quota"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -39,6 +41,7 @@ const (
 	setPartition
 	setJudge
 	setDiscard
+	setCost
 )
 
 // WithKey gives the call an idempotency key. The key is the same on every
@@ -133,6 +136,8 @@ func (c *callOptions) problem() error {
 		return fmt.Errorf("WithTimeout(%v): the time is over before the call; zero is the policy's", c.Timeout)
 	case c.Timeout > 0 && c.Timeout < time.Microsecond:
 		return fmt.Errorf("WithTimeout(%v): did you mean %d * time.Second?", c.Timeout, int64(c.Timeout))
+	case c.Cost != nil && c.Cost.Wrong() != nil:
+		return c.Cost.Wrong()
 	case c.retention < 0:
 		return fmt.Errorf("WithKeyRetention(%v): zero means that nothing is known", c.retention)
 	case c.retention > 0 && c.retention < time.Second:
@@ -181,6 +186,8 @@ func (c *callOptions) apply(o *CallOption) {
 		c.judge = o.judge
 	case setDiscard:
 		c.discard = o.discard
+	case setCost:
+		c.Cost = &quota.Cost{Unit: o.text, Amount: math.Float64frombits(uint64(o.num)), Next: c.Cost}
 	}
 }
 

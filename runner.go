@@ -188,6 +188,9 @@ func (r *runner) context(parent context.Context, t *machine.Ticket) (*attemptCon
 		k := &keyedContext{key: r.o.key}
 		a, seen = &k.attemptContext, k
 	}
+	if q := r.call.Reserved(t); q != nil {
+		parent = &quotaContext{parent, r.d, q}
+	}
 	a.Context, a.d, a.deadline, a.number = parent, r.d, t.Deadline, t.Attempt
 	a.cause = t.Cause()
 	if r.keep || r.part != nil {

@@ -51,6 +51,7 @@ var why = map[string]string{
 	"bulkhead.fair":     "First come, first served is what most people expect. Turn it on if tenants share a dependency.",
 	"rate_limit.rate":   "gabion cannot know how much the dependency allows you.",
 	"rate_limit.burst":  "Used only with rate_limit.rate: calls are spaced evenly.",
+	"rate_limit.quotas": "A 429 tells that a quota is used up only once it is. List the quotas of an API that is paid by what calls use.",
 	"http.transient":    "429, 502, 503, 504, 529 and, for one retry, other 5xx are known. List other statuses that your dependency uses for transient failures.",
 	"http.permanent":    "4xx except 408, 425 and 429 are answers. List other statuses that your dependency uses for permanent failures.",
 	"grpc.transient":    "UNAVAILABLE is known, and ABORTED as a conflict. List RESOURCE_EXHAUSTED where it means that the server is overloaded, and not that a quota is used up.",

@@ -106,13 +106,14 @@ func room(q *policy.Remaining) (time.Duration, bool) {
 // refill is the part of a bucket that is waited for where a request takes an unknown number of units.
 const refill = 20
 
-// emptied is how long, from now on, an answer says that one of the server's quotas has nothing left.
-func emptied(h http.Header, now func() time.Time) (longest time.Duration, empty bool) {
+// emptied is how long, from now on, an answer says that one of the server's quotas but those has nothing left.
+func emptied(h http.Header, now func() time.Time, but ...policy.Quota) (longest time.Duration, empty bool) {
 	if !speaks(h) {
 		return 0, false
 	}
 	for _, q := range remaining(nil, h, now()) {
-		if d, ok := room(&q); ok && d > 0 {
+		ours := slices.ContainsFunc(but, func(one policy.Quota) bool { return one.Unit == q.Unit })
+		if d, ok := room(&q); ok && d > 0 && !ours {
 			longest, empty = max(longest, d), true
 		}
 	}

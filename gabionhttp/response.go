@@ -34,7 +34,7 @@ func (c *exchange) deliver(f *httpAttempt, attempt *gabion.Attempt, err error) *
 		c.explain(b.why)
 	}
 	c.tell(b.why, gabion.AttemptNumber(attempt.Context()), resp.StatusCode)
-	if c.priced && resp.StatusCode < 300 && resp.Header["Content-Encoding"] == nil { // packed bytes say nothing
+	if c.reads() && resp.StatusCode < 300 && resp.Header["Content-Encoding"] == nil { // packed bytes say nothing
 		b.usage = new(usageReader)
 	}
 	if rw, ok := resp.Body.(io.ReadWriteCloser); ok {
@@ -145,7 +145,7 @@ func (b *responseBody) end(broke error) {
 		return
 	}
 	if b.usage != nil {
-		b.call.spent(&b.usage.found)
+		b.call.spent(b.attempt.Context(), &b.usage.found)
 	}
 	b.attempt.Close(broke)
 	b.call.body.close()

@@ -63,6 +63,11 @@ type Transport struct {
 	// know.
 	Operation func(*http.Request) string
 
+	// Cost says what a request is thought to use, by calling use for units of the policy's quotas, such
+	// as tokens; what it costs in money follows from the policy's prices. Nil means what the quotas themselves
+	// say. [CostOfModel] is one. It is asked only where the policy has quotas.
+	Cost func(req *http.Request, use func(unit string, amount float64))
+
 	// Headers are the headers in which the time that is left travels to an internal
 	// dependency, as [SetTimeLeft] writes them. Nil means [HeaderDeadline] alone.
 	// None of them reaches an external dependency.
@@ -141,7 +146,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	var opts [maxOptions]gabion.CallOption
-	f, attempt, err := gabion.Open(c.cancelable(), t.Dependency, c.send, opts[:c.options(&opts)]...)
+	f, attempt, err := gabion.Open(c.cancelable(), t.Dependency, c.send, c.costs(opts[:c.options(&opts)])...)
 	if attempt == nil {
 		return nil, c.failed(err)
 	}
@@ -163,11 +168,12 @@ type exchange struct {
 	rules    *policy.HTTP  // never changes
 	codes    *policy.GRPC  // never changes
 	margin   time.Duration
-	call     time.Duration // the policy's
-	ours     bool          // the dependency is internal
-	safe     bool          // the policy says so of everything
-	priced   bool          // the policy has prices
-	serial   bool          // no two attempts are out at once, so that none outlives the call
+	call     time.Duration  // the policy's
+	ours     bool           // the dependency is internal
+	safe     bool           // the policy says so of everything
+	priced   []policy.Price // the policy's; never changes
+	quotas   []policy.Quota // the policy's; never changes
+	serial   bool           // no two attempts are out at once, so that none outlives the call
 	priority policy.Priority
 	key      string             // the caller's
 	asked    classifier         // nil means that the status and the error alone decide
@@ -188,7 +194,10 @@ type exchange struct {
 func (c *exchange) learn(p *policy.Policy) {
 	c.call = p.Timeout.Call
 	c.codes, c.rules, c.margin, c.ours, c.safe = &p.GRPC, &p.HTTP, max(p.Timeout.HopMargin, 0), p.Trust == policy.Internal, p.Safe
-	c.priority, c.priced = Priority(c.req.Context()), len(p.Prices) > 0
+	c.priority, c.priced = Priority(c.req.Context()), p.Prices
+	if c.quotas = p.RateLimit.Quotas; p.RateLimit.Off {
+		c.quotas = nil
+	}
 	c.serial = p.Hedge.Max <= 0 || len(c.req.Trailer) > 0 || // which are set while the body is read, one at a time
 		!machine.HedgeableMethod(c.method(), c.safe) && !c.t.HedgeKeyed
 }

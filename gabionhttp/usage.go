@@ -2,8 +2,14 @@ package gabionhttp
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"math"
+	"net/http"
+	"slices"
+	"time"
 
+	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -165,15 +171,70 @@ func (u *usage) add(object []byte) {
 
 func tokens(n *float64) bool { return n != nil && *n >= 0 && *n <= mostTokens }
 
-// spent counts an answer, and what it says that it used. It is called once.
-func (c *exchange) spent(u *usage) {
+// reads reports whether answers are searched for what they used.
+func (c *exchange) reads() bool {
+	return len(c.priced) > 0 || slices.ContainsFunc(c.quotas, func(q policy.Quota) bool { return q.Unit != policy.Requests })
+}
+
+// spent counts an answer, and what it says that it used, and corrects what was reserved for the attempt that has that
+// context. It is called once.
+func (c *exchange) spent(ctx context.Context, u *usage) {
 	used := make([]policy.Spend, 1, 5)
 	used[0] = policy.Spend{Unit: policy.Requests, Amount: 1, Answers: 1}
 	for _, s := range [...]policy.Spend{{Unit: "input", Amount: u.input}, {Unit: "cached", Amount: u.cached}, {Unit: "output", Amount: u.output}, {Unit: "tokens", Amount: u.total}} {
-		if s.Amount > 0 {
+		if u.known && (s.Amount > 0 || s.Unit != "cached") {
 			s.Answers = 1
 			used = append(used, s)
 		}
 	}
-	adapter.Of(c.t.Dependency).Spent(used)
+	if len(c.priced) > 0 {
+		used = adapter.Of(c.t.Dependency).Spent(used)
+	}
+	for _, s := range used {
+		if u.known && s.Unit != policy.Requests && c.quotas != nil {
+			gabion.Spent(ctx, s.Unit, s.Amount)
+		}
+	}
+}
+
+// tellLeft tells the policy's quotas what an answer says of the server's.
+func (c *exchange) tellLeft(ctx context.Context, h http.Header) {
+	if c.quotas != nil && speaks(h) {
+		gabion.TellLeft(ctx, remaining(nil, h, time.Now())...)
+	}
+}
+
+// costs adds to opts what the request is thought to use.
+func (c *exchange) costs(opts []gabion.CallOption) []gabion.CallOption {
+	if c.t.Cost == nil || c.quotas == nil {
+		return opts
+	}
+	var used []policy.Spend
+	c.t.Cost(c.req, func(unit string, amount float64) {
+		if len(used) < mostQuotas {
+			used = append(used, policy.Spend{Unit: unit, Amount: amount})
+		}
+	})
+	opts = opts[:len(opts):len(opts)]
+	for _, s := range policy.Cost(c.priced, used) {
+		opts = append(opts, gabion.WithCost(s.Unit, s.Amount))
+	}
+	return opts
+}
+
+// CostOfModel is a [Transport.Cost] for model providers: input is a token for each four bytes of the request's JSON, output
+// the most that the request allows, and tokens both. What answers say that they used corrects it,
+// for the call and for later ones. A request whose body has no GetBody says nothing.
+func CostOfModel(req *http.Request, use func(unit string, amount float64)) {
+	const bytesOfToken = 4 // of English text, by the providers' own rule of thumb; learned from answers for other text
+	m := readModel(req)
+	if m.size == 0 {
+		return
+	}
+	input := math.Ceil(float64(m.size) / bytesOfToken)
+	use("input", input)
+	if m.most > 0 {
+		use("output", m.most)
+	}
+	use("tokens", input+m.most)
 }

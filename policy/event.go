@@ -88,6 +88,7 @@ const (
 	ForSlot    = "slot"
 	ForPace    = "pace"
 	ForRate    = "rate"
+	ForQuota   = "quota"
 )
 
 // Event is one decision, flat and by value. Which fields mean something depends

@@ -23,6 +23,11 @@ type Numbers struct {
 	Left time.Duration `json:"left,omitempty"` // how long the call could wait: until its deadline, or what the policy allows; zero of a hedge, which never waits for a turn
 	Need time.Duration `json:"need,omitempty"` // the wait before the attempt, and, where Left is until the deadline, the least time for it
 
+	// RateLimited, by a quota.
+	Quota  string  `json:"quota,omitempty"`  // its unit; empty: it was rate_limit.rate
+	Uses   float64 `json:"uses,omitempty"`   // what the attempt was thought to use
+	Amount float64 `json:"amount,omitempty"` // how much there is in all
+
 	// ThrottledLocally.
 	Requests int64   `json:"requests,omitempty"` // in the throttle's window
 	Accepts  int64   `json:"accepts,omitempty"`  // of these, how many the dependency took

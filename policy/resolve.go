@@ -330,13 +330,11 @@ func (r RateLimit) resolved() RateLimit {
 		r.Rate, r.Burst = 0, 0
 	}
 	r.Burst = or(r.Burst, 1)
-	if len(r.Quotas) > 0 {
-		quotas := make([]Quota, len(r.Quotas))
-		for i := range quotas {
-			quotas[i] = r.Quotas[i].resolved()
-		}
-		r.Quotas = quotas
+	var quotas []Quota // none is nil
+	for _, q := range r.Quotas {
+		quotas = append(quotas, q.resolved())
 	}
+	r.Quotas = quotas
 	return r
 }
 

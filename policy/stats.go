@@ -92,6 +92,19 @@ type PartitionStats struct {
 	Breaker BreakerStats
 	Paced   time.Duration // how much longer it is held back
 	Timeout TimeoutStats
+	Quotas  []QuotaStats // those of its calls
+}
+
+// QuotaStats is one quota at one moment.
+type QuotaStats struct {
+	Unit    string
+	Span    time.Duration
+	Amount  float64       // how much there is: what is configured, or what the dependency said if that is less
+	Left    float64       // by own count, or by the dependency's if that is less
+	Told    bool          // the dependency says what is left
+	Waiting int           // calls that wait for room
+	Next    time.Duration // until there is room for the first of them, or for one that uses the estimate
+	Factor  float64       // what calls use, as a multiple of what they were thought to
 }
 
 // TimeoutStats is the time that an attempt may take, at one moment.

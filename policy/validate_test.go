@@ -251,7 +251,7 @@ func FuzzValidate(f *testing.F) {
 			Throttle:  Throttle{e == 2, x, g},
 			Breaker:   Breaker{Per: Per(e), Window: g, WindowCalls: n, MinCalls: m, FailureRate: Ratio(x), SlowCall: d, Failures: m, Open: d, OpenMax: g, OpenGrowth: x, ProbeTimeout: g},
 			Bulkhead:  Bulkhead{Limit: m, Queue: n, QueueTimeout: d},
-			RateLimit: RateLimit{Off: e == 3, Rate: PerSecond(x), Burst: n, MaxWait: g},
+			RateLimit: RateLimit{e == 3, PerSecond(x), n, g, []Quota{{Unit: "tokens", Amount: x, Span: d, Estimate: x, Among: m}}},
 			HTTP:      HTTP{[]int{m}, []int{n}, m},
 		}
 		r := p.Resolved()

@@ -30,7 +30,7 @@ var (
 	skipping = append([]policy.Reason{policy.BudgetExhausted, policy.DeadlineShort, policy.RetryAfterTooLong, policy.RetriesOff}, refusingRetries...)
 	breaking = []policy.Reason{policy.None, policy.IdleTimeout, policy.BodyTimeout}
 
-	waiting = []string{policy.ForBackoff, policy.ForSuccess, policy.ForSlot, policy.ForPace, policy.ForRate}
+	waiting = []string{policy.ForBackoff, policy.ForSuccess, policy.ForSlot, policy.ForPace, policy.ForRate, policy.ForQuota}
 
 	// deciding and disposing are exposed from zero once one of them counts: not all
 	// dependencies have keys or messages.

@@ -6,6 +6,7 @@ import (
 	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/bulkhead"
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/quota"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -82,9 +83,10 @@ type Params struct {
 	NoQueue   bool          // takes a slot if one is free, and goes without where none is: it has a connection of a pool that is no larger
 	Inside    bool          // part of work that was admitted, as a statement of a transaction is: nothing refuses or delays it, and it takes no slot
 	Priority  bulkhead.Priority
-	Shard     uint32 // which shard of the counters; any number
-	Tenant    string // whose call it is, for fair shares
-	Partition string // whose breaker, for partitioned dependencies
+	Shard     uint32      // which shard of the counters; any number
+	Tenant    string      // whose call it is, for fair shares
+	Partition string      // whose breaker, for partitioned dependencies
+	Cost      *quota.Cost // what each attempt is thought to use; of other units, what the policy says
 	Waker     bulkhead.Waker
 	Log       *Log // nil means unobserved, which costs nothing
 }
@@ -100,6 +102,7 @@ const (
 	limited                // has the slot, and waits until wait.until for its turn of the rate limit
 	away                   // attempts are out, or a hedge is due
 	over                   // returned
+	roomless               // waits for room in the quotas
 	repeating              // wants to make an attempt that the budget has to pay for
 )
 
@@ -171,6 +174,9 @@ func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 	if p.Partition != "" {
 		c.enterPartition(now, p.Partition)
 	}
+	if r.quotas && !c.inside {
+		c.wait.room = &room{cost: p.Cost}
+	}
 	c.hedge.on = r.Policy.Hedge.Max > 0 && c.safe && !p.NoHedge && !p.NoRetry
 	c.setDeadline(now, p)
 }
@@ -228,6 +234,8 @@ func (c *Call) next(now clock.Instant, s *Step) {
 			answered = c.queue(now, s)
 		case limited:
 			answered = c.awaitTurn(now, s)
+		case roomless:
+			answered = c.enter(now, s)
 		case repeating:
 			c.claimRepeat(now)
 		}
@@ -310,6 +318,9 @@ func (c *Call) finish(now clock.Instant, why policy.Reason) {
 		c.sent.judged = false
 	case why == policy.BreakerOpen:
 		c.end.cause = c.part.breaker.Load().OpenedBy()
+	}
+	if c.wait.room != nil {
+		c.leaveRoom(now)
 	}
 	if c.taken.has != 0 {
 		c.undo(now)

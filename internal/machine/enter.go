@@ -15,6 +15,7 @@ import (
 type waiting struct {
 	until  clock.Instant    // when it goes on, or gives up: the phase says which
 	waiter *bulkhead.Waiter // its place in the queue
+	room   *room            // nil without quotas
 }
 
 // waitIn begins a wait in that phase, and reports it.
@@ -48,6 +49,11 @@ func (c *Call) enter(now clock.Instant, s *Step) (answered bool) {
 	}
 	if p := c.part.pacer.Load(); p != nil && p.on() && !c.takeStart(p, now) {
 		return false
+	}
+	if c.wait.room != nil {
+		if due, answered := c.takeRoom(now, s); !due {
+			return answered
+		}
 	}
 	if c.rules.throttled && !c.takeRequest(now) {
 		c.throttled(now)
@@ -346,6 +352,9 @@ func (c *Call) send(now clock.Instant, s *Step, permit breaker.Permit, hedge boo
 	}
 	t.endBy(c.timeFor(now, t), c.deadline)
 	c.taken.has = c.taken.kept
+	if c.wait.room != nil {
+		c.wait.room.send(t.Attempt)
+	}
 	c.phase = away
 	c.sent.out |= t.bit()
 	if c.hedge.on {

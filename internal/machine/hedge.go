@@ -118,6 +118,9 @@ func (c *Call) whyNoHedge(now clock.Instant, why policy.Reason) *policy.Numbers 
 	case policy.RetryAfterTooLong:
 		c.tooLate(now, c.hedge.at.Sub(now))
 	case policy.RateLimited:
+		if c.state.limiter() == nil {
+			return nil
+		}
 		_, next := c.state.limiter().Ahead(now, c.rules.rate)
 		c.tooLong(next, 0) // a hedge never waits
 	case policy.Paced:
@@ -168,6 +171,9 @@ func (c *Call) admitHedge(now clock.Instant) policy.Reason {
 			return policy.BulkheadFull
 		}
 		c.taken.addSlot(slot)
+	}
+	if c.wait.room != nil && !c.takeRoomNow(now) {
+		return policy.RateLimited
 	}
 	if c.rules.rate.Interval > 0 {
 		if _, ok := c.state.limiter().Reserve(now, c.rules.rate, 0); !ok {

@@ -11,6 +11,7 @@ import (
 	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/latency"
+	"github.com/gabion-go/gabion/internal/quota"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -18,8 +19,9 @@ import (
 // endpoint. A dependency without partitions has one.
 type partition struct {
 	breaker atomic.Pointer[breaker.Breaker]
-	times   atomic.Pointer[times] // nil until a policy measures
-	pacer   atomic.Pointer[pacer] // nil until calls are first spaced
+	times   atomic.Pointer[times]       // nil until a policy measures
+	pacer   atomic.Pointer[pacer]       // nil until calls are first spaced
+	quotas  atomic.Pointer[quota.Group] // nil until a policy has some
 }
 
 // times are how long attempts take, as far as policies have asked for it.
@@ -70,6 +72,9 @@ func (p *partition) pace() *pacer {
 // rule, and changes only if the policy has changed in that. The shared partition always
 // observes.
 func (p *partition) reload(now clock.Instant, old, r *Rules, name string) {
+	if g := p.quotas.Load(); g != nil && !slices.Equal(old.Policy.RateLimit.Quotas, r.Policy.RateLimit.Quotas) {
+		g.Reload(now, r.Policy.RateLimit.Quotas)
+	}
 	b := p.breaker.Load()
 	if b == nil {
 		return
@@ -259,6 +264,9 @@ func (p *namedPartition) idle(now clock.Instant, r *Rules) bool {
 		return false
 	}
 	if b := p.breaker.Load(); b != nil && !b.Idle(now) {
+		return false
+	}
+	if g := p.quotas.Load(); g != nil && !g.Idle(now) {
 		return false
 	}
 	return now.Sub(clock.Instant(p.used.Load())) >= r.Policy.Partitions.Idle

@@ -24,8 +24,8 @@ func refusing(from, to clock.Instant) func(clock.Instant, float64) policy.Class 
 	}
 }
 
-// quota is a dependency that takes so many calls a second, and refuses the others.
-func quota(rate float64) func(clock.Instant, float64) policy.Class {
+// quotaOf is a dependency that takes so many calls a second, and refuses the others.
+func quotaOf(rate float64) func(clock.Instant, float64) policy.Class {
 	tokens, filled := 1.0, clock.Instant(0)
 	return func(at clock.Instant, _ float64) policy.Class {
 		tokens, filled = min(tokens+rate*at.Sub(filled).Seconds(), rate/4), at
@@ -87,7 +87,7 @@ func TestAQuotaIsNoOutage(t *testing.T) {
 		rate       float64
 		lost, sent int // of 400 calls
 	}{{5, 320, 200}, {10, 200, 380}, {15, 100, 460}} {
-		if r := twenty(20*time.Second, 1, quota(c.rate)).play(newTrial(t, policy.Policy{})); r.lost > c.lost || r.sent > c.sent {
+		if r := twenty(20*time.Second, 1, quotaOf(c.rate)).play(newTrial(t, policy.Policy{})); r.lost > c.lost || r.sent > c.sent {
 			t.Errorf("%v a second: %+v", c.rate, r)
 		}
 	}

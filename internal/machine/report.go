@@ -41,7 +41,7 @@ func (c *Call) report(now clock.Instant, t *Ticket, o *policy.Outcome, loser boo
 	if c.rules.settles && (loser || o.Class != policy.ClassSuccess) {
 		c.payFailure(now, t, o, loser)
 	}
-	if (o.HasAfter || o.Class == policy.ClassThrottled) && !o.Alone && o.Class != policy.ClassRejected && !loser {
+	if (o.HasAfter || o.Class == policy.ClassThrottled) && !o.Alone && o.Class != policy.ClassRejected && !loser && !c.blames(t) {
 		c.holdBack(now, t, o)
 	}
 }

@@ -44,6 +44,7 @@ type Rules struct {
 	plain     bool                // no layer but these: breaker, bulkhead of a fixed limit, and a budget that asks for nothing at the end of a success
 	learns    bool                // a part besides the breaker counts successes
 	throttled bool
+	quotas    bool
 	whole     things // what wraps the whole call and not each attempt
 	parts     bool   // some layer is on that not every dependency has
 }
@@ -87,6 +88,7 @@ func compile(p policy.Policy) *Rules {
 	if p.RateLimit.Rate > 0 {
 		r.rate = ratelimit.Every(float64(p.RateLimit.Rate), p.RateLimit.Burst)
 	}
+	r.quotas = len(p.RateLimit.Quotas) > 0
 	r.measured = p.Hedge.Percentile > 0 || p.Timeout.Fit > 0
 	r.timed = p.Timeout.Percentile > 0
 	r.lasts = p.Timeout.Attempt > 0 && p.Timeout.Last != p.Timeout.Attempt
@@ -108,7 +110,7 @@ func compile(p policy.Policy) *Rules {
 	if r.shares {
 		r.whole |= aPlace
 	}
-	r.plain = r.whole == 0 && !r.throttled && !r.learns && r.limit == nil && p.RateLimit.Rate == 0 && p.Hedge.Max <= 0
+	r.plain = r.whole == 0 && !r.throttled && !r.learns && r.limit == nil && p.RateLimit.Rate == 0 && !r.quotas && p.Hedge.Max <= 0
 	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || r.throttled || r.deposits || r.bucket
 	return r
 }

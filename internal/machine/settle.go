@@ -44,6 +44,9 @@ func (c *Call) SettleFrom(now clock.Instant, t *Ticket, o *policy.Outcome) {
 		return
 	}
 	c.sent.out &^= bit
+	if c.wait.room != nil {
+		c.endRoom(now, t, o)
+	}
 	if o.Class == policy.ClassSuccess && !o.NeverSent && c.phase != over {
 		c.succeed(now, t, o, bit)
 		return

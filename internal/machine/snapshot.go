@@ -86,6 +86,9 @@ func (p *partition) stats(now clock.Instant, r *Rules) policy.PartitionStats {
 	if until, held := p.pacer.Load().held(now); held {
 		st.Paced = until.Sub(now)
 	}
+	if g := p.quotas.Load(); g != nil && r.quotas {
+		st.Quotas = g.Stats(now)
+	}
 	if b := p.breaker.Load(); b != nil && r.guarded {
 		st.Guarded, st.Breaker = true, b.Snapshot(now)
 	}
@@ -100,7 +103,8 @@ func (s *State) Quiet(now clock.Instant) bool {
 	s.eachPartition(func(p *partition, _ string) {
 		b := p.breaker.Load()
 		_, held := p.pacer.Load().held(now)
-		quiet = quiet && !held && (b == nil || b.Idle(now))
+		g := p.quotas.Load()
+		quiet = quiet && !held && (g == nil || g.Idle(now)) && (b == nil || b.Idle(now))
 	})
 	if b := s.bulkhead(); b != nil {
 		st := b.Stats()

@@ -210,6 +210,9 @@ func (s *State) furnishPartition(now clock.Instant, p *partition, r *Rules, name
 		}
 		p.breaker.CompareAndSwap(nil, b)
 	}
+	if r.quotas {
+		p.furnishQuotas(now, r, name)
+	}
 	if r.measured || r.timed {
 		p.measure(now, r, s.sketchShards(name))
 	}

@@ -44,6 +44,7 @@ const (
 	aPlace                      // among the calls in flight, of a budget that is a share of them
 	aTrial                      // the attempt is a repeat that nothing has paid for
 	aDebt                       // the call waits, and pays when it is sent
+	aRoom                       // of the quotas
 )
 
 // charges are what the end of an attempt must know of its charge.
@@ -65,6 +66,9 @@ func (c *Call) undo(now clock.Instant) {
 	}
 	if has&aTurn != 0 && c.state.Rules().rate == c.rules.rate { // turns of another rate are forgotten
 		c.state.limiter().Cancel(now, t.turn, c.rules.rate)
+	}
+	if has&aRoom != 0 {
+		c.leaveRoom(now)
 	}
 	if has&aRequest != 0 {
 		c.state.throttle().Forget(t.counted, now)

@@ -20,7 +20,9 @@ func Numbers(r policy.Reason, n *policy.Numbers) string {
 		return fmt.Sprintf("limit %d, %d queued", n.Limit, n.Queued)
 	case policy.DeadlineShort:
 		return fmt.Sprintf("%s left, %s needed", Short(n.Left), Short(n.Need))
-	case policy.RetryAfterTooLong, policy.RateLimited, policy.Paced:
+	case policy.RateLimited:
+		return rateOrQuota(n)
+	case policy.RetryAfterTooLong, policy.Paced:
 		return fmt.Sprintf("a wait of %s, at most %s", Short(n.Need), Short(n.Left))
 	case policy.ThrottledLocally:
 		return fmt.Sprintf("%d requests, %d accepted, k %.3g", n.Requests, n.Accepts, n.Over)
@@ -31,6 +33,17 @@ func Numbers(r policy.Reason, n *policy.Numbers) string {
 		return fmt.Sprintf("timeout %s, measured p%s", Short(n.Timeout), strings.TrimSuffix(n.Percentile.String(), "%"))
 	}
 	return ""
+}
+
+// rateOrQuota names what a call lacks of the rate limit or of a quota.
+func rateOrQuota(n *policy.Numbers) string {
+	switch {
+	case n.Quota == "":
+		return fmt.Sprintf("a wait of %s, at most %s", Short(n.Need), Short(n.Left))
+	case n.Uses > n.Amount:
+		return fmt.Sprintf("it needs %.4g %s, there are %.4g in all", n.Uses, n.Quota, n.Amount)
+	}
+	return fmt.Sprintf("%.4g %s, a wait of %s, at most %s", n.Uses, n.Quota, Short(n.Need), Short(n.Left))
 }
 
 // budget names the numbers of a budget that is spent.

@@ -61,6 +61,7 @@ var ofWait = map[string]string{
 	policy.ForSlot:    "bulkhead.queue_timeout",
 	policy.ForPace:    "pace.max",
 	policy.ForRate:    "rate_limit.rate",
+	policy.ForQuota:   "rate_limit.quotas",
 }
 
 var ofReason = map[policy.Reason]string{

@@ -133,6 +133,7 @@ var waits = map[string]string{
 	policy.ForSlot:    "for a free slot",
 	policy.ForPace:    "the dependency asked for time",
 	policy.ForRate:    "the rate limit",
+	policy.ForQuota:   "room in its quotas",
 }
 
 func waiting(e policy.Event) string {

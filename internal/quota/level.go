@@ -1,0 +1,323 @@
+package quota
+
+import (
+	"math"
+	"time"
+
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// level is what is known of one quota: what this process has used of it by its own count, and what the
+// server said is left. The smaller of the two counts.
+//
+// Others may use the same quota, and are never heard of. So where the server's word falls faster than
+// own use explains, each attempt has a price: it must be paid off, at a rate that falls with the server's
+// level, before the next one goes. All processes slow down as the level falls, until together they use
+// what comes back, and none needs to know how many they are.
+type level struct {
+	rules policy.Quota // resolved
+
+	own  float64       // left by own count
+	at   clock.Instant // when own was right
+	ends clock.Instant // of a window: when it ends
+	open bool          // the window has begun, so ends means something
+	sum  float64       // used by own count since the beginning
+	out  int           // attempts that are out
+
+	word  word
+	limit float64 // as the server says; zero: it does not
+
+	debt         float64 // still to be paid off before the next attempt may go
+	paid         clock.Instant
+	mine, theirs float64       // used lately, by words
+	heard        clock.Instant // when the first of the words that follow each other closely came
+	bare         int           // words in a row that little is left, from attempts that were not refused
+	deaf         clock.Instant // until when no word counts
+	bias         bias
+}
+
+// word is what the server said last.
+type word struct {
+	left  float64
+	known bool          // there is one
+	at    clock.Instant // when it was heard
+	sum   float64       // level.sum when the attempt was sent that brought it
+	until clock.Instant // no attempt goes before
+	ends  clock.Instant // of the window that it is of
+}
+
+const (
+	cushion  = 0.02 // of the amount is left alone: clocks and latencies differ
+	mostCare = 0.25 // of the amount is left alone at most because estimates are wrong
+	full     = 0.9  // from this level on, the price is that of the refill
+	empty    = 0.2  // at this level the price is a thousand times that
+	steep    = 3 * math.Ln10 / (full - empty)
+	cheapest = 2.0
+	firstOut = 0.1 // of the amount may be used before the first answer came
+	stale    = 2   // spans after which a word means nothing
+	alone    = 0.1 // share of others below which they don't matter
+	deafFor  = 4   // spans
+	mostBare = 8
+	careless = 10 // amounts: the most that one attempt can have used
+	lastPart = 0.05
+)
+
+// amount is how much there is: what is configured, or less if the server says so.
+func (l *level) amount() float64 {
+	if l.limit > 0 && l.limit < l.rules.Amount {
+		return l.limit
+	}
+	return l.rules.Amount
+}
+
+// part is this process's part of the amount where no words tell what others use.
+func (l *level) part(now clock.Instant) float64 {
+	if l.rules.Among > 1 && !l.fresh(now) {
+		return l.amount() / float64(l.rules.Among)
+	}
+	return l.amount()
+}
+
+func (l *level) fresh(now clock.Instant) bool {
+	return l.word.known && now.Sub(l.word.at) < stale*l.rules.Span && now >= l.deaf
+}
+
+// inSpans is d as a number of spans.
+func (l *level) inSpans(d time.Duration) float64 { return float64(d) / float64(l.rules.Span) }
+
+// spans is that many spans as a time, rounded up.
+func (l *level) spans(n float64) time.Duration {
+	return time.Duration(math.Ceil(min(max(n, 0), 1e3) * float64(l.rules.Span)))
+}
+
+// refill brings the own count to now.
+func (l *level) refill(now clock.Instant) {
+	if now <= l.at {
+		return
+	}
+	part := l.part(now)
+	switch {
+	case !l.rules.Window:
+		l.own = min(part, l.own+part*l.inSpans(now.Sub(l.at)))
+	case !l.open || now >= l.ends:
+		l.own, l.open = part, false
+	default:
+		l.own = min(l.own, part)
+	}
+	l.at = now
+}
+
+// told is the server's level now: its last word, what came back since, and less what was
+// sent since.
+func (l *level) told(now clock.Instant) float64 {
+	since := l.sum - l.word.sum
+	if !l.rules.Window {
+		return min(l.amount(), l.word.left+l.amount()*l.inSpans(now.Sub(l.word.at))-since)
+	}
+	if !l.open || now >= l.ends {
+		return min(l.own, l.amount())
+	}
+	return l.word.left - since
+}
+
+// height is the server's level as a share of what it should be now: of the amount, or in a window of what the
+// straight line to its end leaves. Others are thought to use what comes back.
+func (l *level) height(now clock.Instant) float64 {
+	since := l.sum - l.word.sum
+	if !l.rules.Window {
+		back := l.amount() * l.inSpans(now.Sub(l.word.at)) * drift
+		return min(1, (l.word.left+back-since)/l.amount())
+	}
+	if !l.open || now >= l.ends {
+		return 1
+	}
+	rest := max(l.inSpans(l.ends.Sub(l.word.at)), lastPart)
+	return (l.word.left - since) / (l.amount() * rest)
+}
+
+const drift = 0.5 // of what comes back while nothing is heard is thought not to be used by others
+
+// price is the share of the refill at which a debt is paid off.
+func (l *level) price(now clock.Instant) float64 {
+	return min(math.Exp(steep*(l.height(now)-full)), cheapest)
+}
+
+// shared reports whether others use the quota too, or may, as far as is known.
+func (l *level) shared(now clock.Instant) bool {
+	if !l.fresh(now) {
+		return false
+	}
+	return now.Sub(l.heard) < l.rules.Span/4 || max(l.theirs, 0) > alone*(l.mine+max(l.theirs, 0))
+}
+
+// pay pays off the debt until now.
+func (l *level) pay(now clock.Instant) {
+	if now <= l.paid {
+		return
+	}
+	if l.debt > 0 {
+		if l.shared(now) {
+			half := l.paid.Add(now.Sub(l.paid) / 2)
+			l.debt -= l.amount() * l.inSpans(now.Sub(l.paid)) * l.price(half)
+		} else {
+			l.debt = 0
+		}
+	}
+	l.debt, l.paid = max(l.debt, 0), now
+}
+
+// wait is how long from now until an attempt that uses want may go, as far as is known. First
+// says that no answer has come yet.
+func (l *level) wait(now clock.Instant, want float64, first bool) time.Duration {
+	if want <= 0 {
+		return 0
+	}
+	l.refill(now)
+	l.pay(now)
+	part := l.part(now)
+	care := min(part*cushion+2*l.bias.miss*math.Sqrt(float64(l.out+1)), part*mostCare)
+	d := l.until(now, min(want+care, part)-l.own, part)
+	if first && l.out > 0 && l.own < part*(1-firstOut)+want {
+		d = max(d, l.rules.Span/8)
+	}
+	if !l.fresh(now) {
+		return d
+	}
+	if l.word.until > now {
+		d = max(d, l.word.until.Sub(now))
+	}
+	d = max(d, l.until(now, min(want+care, part)-l.told(now), l.amount()))
+	if l.debt > 0 && l.shared(now) {
+		d = max(d, min(l.spans(l.debt/(l.amount()*l.price(now))), l.rules.Span/16))
+	}
+	return d
+}
+
+// until is how long it takes until that much has come back, of what comes back in a span.
+func (l *level) until(now clock.Instant, lack, part float64) time.Duration {
+	switch {
+	case lack <= part*1e-9:
+		return 0
+	case !l.rules.Window:
+		return max(l.spans(lack/part), 1)
+	case l.open && l.ends > now:
+		return l.ends.Sub(now)
+	}
+	return l.rules.Span
+}
+
+// take uses want.
+func (l *level) take(now clock.Instant, want float64) {
+	if l.rules.Window && !l.open {
+		l.ends, l.open = now.Add(l.rules.Span), true
+	}
+	l.own -= want
+	l.sum += want
+	l.debt += want
+	l.out++
+}
+
+// correct changes what an attempt has used by that much. Sum is l.sum when it was sent.
+func (l *level) correct(by, sum float64) {
+	l.own = max(min(l.own-by, l.amount()), -l.amount())
+	if sum > l.word.sum {
+		l.sum += by
+	}
+	l.debt = max(l.debt+by, 0)
+}
+
+// hear takes the server's word, which an attempt brought that was sent when l.sum was sum. It reports
+// whether the word counts.
+func (l *level) hear(now clock.Instant, r *policy.Remaining, sum, want float64) bool {
+	if !(r.Left >= 0) || now < l.deaf {
+		return false
+	}
+	if l.fresh(now) && sum < l.word.sum { // a newer one came before
+		return false
+	}
+	if r.Limit > 0 && r.Limit <= maxLimit {
+		l.limit = r.Limit
+	}
+	left := min(r.Left, l.amount())
+	l.refill(now)
+	l.pay(now)
+	if l.rules.Window && r.Reset > 0 {
+		l.ends, l.open = now.Add(min(r.Reset, l.rules.Span)), true
+	}
+	l.count(now, left, sum)
+	l.word = word{left: left, known: true, at: now, sum: sum, ends: l.ends, until: now}
+	if !r.Full && r.Reset > 0 && left < want && left < l.amount()*cushion {
+		l.word.until = now.Add(min(r.Reset, l.rules.Span))
+	}
+	return true
+}
+
+const maxLimit = 1e15
+
+// count learns from two words what others used in between.
+func (l *level) count(now clock.Instant, left, sum float64) {
+	if !l.fresh(now) {
+		l.heard, l.mine, l.theirs = now, 0, 0
+		return
+	}
+	age := l.inSpans(now.Sub(l.word.at))
+	before := l.word.left
+	if l.rules.Window {
+		if l.ends.Sub(l.word.ends) > l.rules.Span/8 { // another window
+			l.own = min(l.amount(), max(left, l.own))
+			return
+		}
+	} else {
+		before = min(l.amount(), before+l.amount()*age)
+	}
+	keep := math.Exp(-age / 2)
+	l.mine = l.mine*keep + max(sum-l.word.sum, 0)
+	l.theirs = l.theirs*keep + before - (sum - l.word.sum) - left
+}
+
+// doubt counts words that little is left from attempts that the server took all the same. After some of
+// them no word counts for a while.
+func (l *level) doubt(now clock.Instant, refused bool) {
+	switch {
+	case refused:
+		l.bare, l.deaf = 0, now
+	case l.word.known && l.word.left <= l.amount()*cushion:
+		if l.bare++; l.bare >= mostBare {
+			l.bare, l.deaf = 0, now.Add(deafFor*l.rules.Span)
+		}
+	default:
+		l.bare = 0
+	}
+}
+
+// left is what this process may think is left.
+func (l *level) left(now clock.Instant) float64 {
+	l.refill(now)
+	left := l.own
+	if l.fresh(now) {
+		left = min(left, l.told(now))
+	}
+	return max(left, 0)
+}
+
+// change puts other rules in force. What is used stays used.
+func (l *level) change(now clock.Instant, q policy.Quota) {
+	l.refill(now)
+	used := l.part(now) - l.own
+	if l.rules.Span != q.Span || l.rules.Window != q.Window {
+		l.open, l.word, l.debt = false, word{}, 0
+		if l.rules.Span > q.Span {
+			used = min(used, q.Amount)
+		}
+	}
+	if l.rules.Estimate != q.Estimate {
+		l.bias = bias{}
+	}
+	l.rules = q
+	l.own = max(l.part(now)-used, -q.Amount)
+	l.debt = min(l.debt, q.Amount)
+	if q.Window && l.own < l.part(now) && !l.open {
+		l.ends, l.open = now.Add(q.Span), true
+	}
+}
