@@ -294,3 +294,60 @@ func TestAModelThatIsDownRefusesNoOther(t *testing.T) {
 		t.Errorf("another key: %v", err)
 	}
 }
+
+// The policy has the provider's quota, and 12 callers want three times as much: they wait for their turn, and the provider refuses none,
+// under each SDK and alone.
+func TestAQuotaIsKeptBeforeItIsBroken(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: seconds of real time")
+	}
+	for _, s := range streamers {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			const size, span, callers, each = 12, 1500 * time.Millisecond, 12, 3
+			var mu sync.Mutex
+			level, filled, refused := float64(size), time.Now(), 0
+			p := &provider{turns: []turn{{status: 200}}}
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				now := time.Now()
+				level = min(size, level+now.Sub(filled).Seconds()*size/span.Seconds())
+				filled = now
+				full := level < 1
+				if full {
+					refused++
+				} else {
+					level--
+				}
+				w.Header().Set("x-ratelimit-limit-requests", fmt.Sprint(size))
+				w.Header().Set("x-ratelimit-remaining-requests", fmt.Sprint(int(level)))
+				w.Header().Set("x-ratelimit-reset-requests", time.Duration((size-level)/size*float64(span)).String())
+				mu.Unlock()
+				if full {
+					w.WriteHeader(429)
+					return
+				}
+				p.ServeHTTP(w, r)
+			}))
+			t.Cleanup(server.Close)
+			rules := quick(t)
+			rules.RateLimit.Quotas = []policy.Quota{{Unit: policy.Requests, Amount: size, Span: span}}
+			d := gabion.New("models", rules)
+			call := s.make(server.URL, &http.Client{Transport: &gabionhttp.Transport{Dependency: d, Partition: gabionhttp.ByModel}}, 0)
+			var wg sync.WaitGroup
+			for range callers {
+				wg.Go(func() {
+					for range each {
+						if n, err := call(t.Context()); err != nil || n != whole {
+							t.Errorf("%d tokens, %v", n, err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			if refused > 1 { // the clocks of both differ by what a request takes
+				t.Errorf("the provider refused %d of %d requests", refused, callers*each+refused)
+			}
+		})
+	}
+}
