@@ -35,7 +35,7 @@ var advice = [...]string{
 	policy.BulkheadFull:      "look for slow calls and for results that are never closed; else raise bulkhead.limit, or bulkhead.max where the limit is learned, or send less",
 	policy.QueueTimeout:      "look for slow calls and for results that are never closed; else raise bulkhead.limit, or bulkhead.max where the limit is learned, or bulkhead.queue_timeout",
 	policy.ThrottledLocally:  "send less: the dependency refuses more than it accepts",
-	policy.RateLimited:       "send less, come back after RetryAfter, or raise rate_limit.rate if the dependency allows it",
+	policy.RateLimited:       "send less, come back after RetryAfter, or raise rate_limit.rate or the quota if the dependency allows it",
 	policy.Paced:             "come back after RetryAfter: the dependency asked for that time",
 	policy.PoolExhausted:     "look for rows and transactions that are never closed, and for slow statements; else raise the pool's size together with bulkhead.limit, or send less",
 	policy.WorkCrashed:       "fix the work: it panicked or ended its goroutine",

@@ -2,6 +2,8 @@ package dashboard
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 
 	"github.com/gabion-go/gabion/internal/formulas"
@@ -32,6 +34,9 @@ func (v *vitals) levels(e *evidence) (all []string) {
 		}
 		add("rate limit: %s a second, bursts of %d; %s, %d are taken ahead", trimmed(r.Rate), r.Burst, text, r.Ahead)
 	}
+	for _, q := range s.Quotas() {
+		all = append(all, quotaLevel(&q))
+	}
 	if p.Hedge.Max > 0 && !p.Hedge.Off {
 		add("hedges: %s sent so far, %d brought the answer", plural(s.Totals.Hedges, "was", "were"), s.Totals.HedgesWon)
 	}
@@ -48,6 +53,36 @@ func (v *vitals) levels(e *evidence) (all []string) {
 			plural(t.Calls, "call", "calls"), share(t.Succeeded, t.Calls), float64(t.Attempts)/float64(t.Calls), plural(t.Unsent, "was", "were"))
 	}
 	return all
+}
+
+// quotaLevel says how much of a quota is left, and who waits for more.
+func quotaLevel(q *policy.QuotaStats) string {
+	text := fmt.Sprintf("%s: %s of %s left", q.Name(), thousands(q.Left), thousands(q.Amount))
+	if q.Told {
+		text += ", as the dependency says"
+	}
+	if q.Waiting > 0 {
+		text += fmt.Sprintf(", %s", plural(int64(q.Waiting), "call waits", "calls wait"))
+		if q.Next > 0 {
+			text += ", room in " + span(q.Next)
+		}
+	}
+	if q.Factor > 0 && (q.Factor < 0.8 || q.Factor > 1.25) {
+		text += "; calls use " + trimmed(math.Round(q.Factor*10)/10) + " times their estimates"
+	}
+	return text
+}
+
+// thousands writes an amount with its thousands apart.
+func thousands(v float64) string {
+	if v < 1000 {
+		return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64)
+	}
+	text := strconv.FormatFloat(v, 'f', 0, 64)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
 }
 
 // timeoutLevel says what an attempt's time rests on where it is measured, and else whether

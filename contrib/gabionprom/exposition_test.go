@@ -37,7 +37,9 @@ func everything(t *testing.T) *gabionprom.Metrics {
 	reg, m := registry(t, c, map[string]policy.Policy{
 		"busy": {
 			Safe: true, Retry: policy.Retry{Attempts: 3, Backoff: backoff.Const(time.Millisecond)},
-			Throttle: policy.Throttle{K: 2}, RateLimit: policy.RateLimit{Rate: 1e6, Burst: 1000}, Partitions: policy.Partitions{Max: 1},
+			Throttle: policy.Throttle{K: 2}, RateLimit: policy.RateLimit{
+				Rate: 1e6, Burst: 1000, Quotas: []policy.Quota{{Unit: "tokens", Amount: 1e6}},
+			}, Partitions: policy.Partitions{Max: 1},
 		},
 		"full": {Safe: true, Timeout: policy.Timeout{Percentile: 0.999}, Bulkhead: policy.Bulkhead{Limit: 1, Queue: policy.Off}, Breaker: policy.Breaker{MinCalls: 1}},
 	})

@@ -54,6 +54,12 @@ func (m *Metrics) state(s *scrape, d *dependency, stats *gabion.Stats) {
 		s.level(catalog.RateLimitAhead, float64(x.Ahead), d.label)
 		s.level(catalog.RateLimitNext, x.Next.Seconds(), d.label)
 	}
+	for _, q := range stats.Quotas() { // at most eight
+		name := pair("quota", q.Name())
+		s.level(catalog.QuotaLeft, q.Left, d.label, name)
+		s.level(catalog.QuotaAmount, q.Amount, d.label, name)
+		s.level(catalog.QuotaWaiting, float64(q.Waiting), d.label, name)
+	}
 	if stats.Outlived > 0 {
 		s.level(catalog.Streams, float64(stats.Streams), d.label)
 	}

@@ -28,6 +28,7 @@ type level struct {
 	word  word
 	limit float64 // as the server says; zero: it does not
 
+	usual        float64 // height at the end of the last window
 	debt         float64 // still to be paid off before the next attempt may go
 	paid         clock.Instant
 	mine, theirs float64       // used lately, by words
@@ -44,7 +45,6 @@ type word struct {
 	at    clock.Instant // when it was heard
 	sum   float64       // level.sum when the attempt was sent that brought it
 	until clock.Instant // no attempt goes before
-	ends  clock.Instant // of the window that it is of
 }
 
 const (
@@ -54,6 +54,9 @@ const (
 	empty    = 0.2  // at this level the price is a thousand times that
 	steep    = 3 * math.Ln10 / (full - empty)
 	cheapest = 2.0
+	least    = 0.4
+	rise     = 2
+	foot     = 0.02
 	firstOut = 0.1 // of the amount may be used before the first answer came
 	stale    = 2   // spans after which a word means nothing
 	alone    = 0.1 // share of others below which they don't matter
@@ -118,7 +121,11 @@ func (l *level) told(now clock.Instant) float64 {
 	if !l.open || now >= l.ends {
 		return min(l.own, l.amount())
 	}
-	return l.word.left - since
+	if !l.shared(now) {
+		return l.word.left - since
+	}
+	rest := max(l.inSpans(l.ends.Sub(l.word.at)), lastPart)
+	return l.word.left*(1-min(l.inSpans(now.Sub(l.word.at))/rest, 1)) - since
 }
 
 // height is the server's level as a share of what it should be now: of the amount, or in a window of what the
@@ -129,18 +136,28 @@ func (l *level) height(now clock.Instant) float64 {
 		back := l.amount() * l.inSpans(now.Sub(l.word.at)) * drift
 		return min(1, (l.word.left+back-since)/l.amount())
 	}
-	if !l.open || now >= l.ends {
-		return 1
+	if !l.open || now >= l.ends || l.word.at < l.begins() {
+		return max(l.usual, least)
 	}
 	rest := max(l.inSpans(l.ends.Sub(l.word.at)), lastPart)
-	return (l.word.left - since) / (l.amount() * rest)
+	gone := min(l.inSpans(now.Sub(l.word.at))/rest, 1)
+	others := l.word.left * gone * (1 - drift)
+	return (l.word.left - others - since) / (l.amount() * max(rest*(1-gone), lastPart))
 }
 
 const drift = 0.5 // of what comes back while nothing is heard is thought not to be used by others
 
-// price is the share of the refill at which a debt is paid off.
+// begins is when the window that is on has begun.
+func (l *level) begins() clock.Instant { return l.ends.Add(-l.rules.Span) }
+
+// price is the share of the refill at which a debt is paid off. It is at most a few times what this process has
+// had lately, so that many that see a full quota at once don't empty it before they hear of each other.
 func (l *level) price(now clock.Instant) float64 {
-	return min(math.Exp(steep*(l.height(now)-full)), cheapest)
+	most := cheapest
+	if all := l.mine + max(l.theirs, 0); all > 0 {
+		most = min(most, rise*l.mine/all+foot)
+	}
+	return min(math.Exp(steep*(l.height(now)-full)), most)
 }
 
 // shared reports whether others use the quota too, or may, as far as is known.
@@ -246,7 +263,7 @@ func (l *level) hear(now clock.Instant, r *policy.Remaining, sum, want float64) 
 		l.ends, l.open = now.Add(min(r.Reset, l.rules.Span)), true
 	}
 	l.count(now, left, sum)
-	l.word = word{left: left, known: true, at: now, sum: sum, ends: l.ends, until: now}
+	l.word = word{left: left, known: true, at: now, sum: sum, until: now}
 	if !r.Full && r.Reset > 0 && left < want && left < l.amount()*cushion {
 		l.word.until = now.Add(min(r.Reset, l.rules.Span))
 	}
@@ -264,16 +281,16 @@ func (l *level) count(now clock.Instant, left, sum float64) {
 	age := l.inSpans(now.Sub(l.word.at))
 	before := l.word.left
 	if l.rules.Window {
-		if l.ends.Sub(l.word.ends) > l.rules.Span/8 { // another window
-			l.own = min(l.amount(), max(left, l.own))
-			return
+		if l.word.at < l.begins() {
+			return // it was of another window
 		}
 	} else {
 		before = min(l.amount(), before+l.amount()*age)
 	}
 	keep := math.Exp(-age / 2)
 	l.mine = l.mine*keep + max(sum-l.word.sum, 0)
-	l.theirs = l.theirs*keep + before - (sum - l.word.sum) - left
+	l.theirs = max(l.theirs*keep+before-(sum-l.word.sum)-left, -alone*l.mine)
+	l.usual += (1 - math.Exp(-age)) * (min(l.height(now), 1) - l.usual)
 }
 
 // doubt counts words that little is left from attempts that the server took all the same. After some of

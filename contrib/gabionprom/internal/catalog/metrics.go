@@ -17,6 +17,7 @@ const (
 	wait        = "wait"
 	won         = "won"
 	disposition = "disposition"
+	quota       = "quota"
 )
 
 // NoFailures are the outcomes that say nothing bad of the dependency: answers, also "no",
@@ -114,6 +115,10 @@ var (
 				note("Exposed where the policy has a rate limit, as the next two.")
 	RateLimitAhead = gauge("gabion_rate_limit_ahead", "Turns that are taken and lie ahead.", dependency)
 	RateLimitNext  = gauge("gabion_rate_limit_next_seconds", "Time until the next turn that is free.", dependency).unit("seconds")
+	QuotaLeft      = gauge("gabion_quota_left", "What is left of a quota, as far as is known.", dependency, quota).
+			note("`quota` is its unit and span, such as `tokens/1m`. Where calls name partitions, which have their own, it is that of the partition with the smallest share left. Exposed where the policy has quotas, as the next two.")
+	QuotaAmount  = gauge("gabion_quota_amount", "How much there is of the quota in all.", dependency, quota)
+	QuotaWaiting = gauge("gabion_quota_waiting", "Calls that wait for room in the quota.", dependency, quota).note("Of all partitions together.")
 )
 
 // Keys and messages.

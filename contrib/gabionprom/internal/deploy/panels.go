@@ -114,6 +114,10 @@ var rows = []row{
 			{level(each, catalog.RateLimit), name + " turns per second"}, {largest(each, catalog.RateLimitAhead), name + " turns ahead"},
 			{largest(each, catalog.RateLimitNext), name + " seconds to the next"},
 		}},
+		{title: "Quotas", about: "The share of each quota that is left, and the calls that wait for room.", targets: []target{
+			{ratio(level("dependency, quota", catalog.QuotaLeft), "("+level("dependency, quota", catalog.QuotaAmount)+" > 0)"), name + " {{quota}} left"},
+			{level("dependency, quota", catalog.QuotaWaiting), name + " {{quota}} calls wait"},
+		}},
 		{title: "Results still open", about: "Streams, and bodies that are not closed.", targets: []target{{level(each, catalog.Streams), name}, {rate(each, catalog.Outlived), name + " new per second"}}},
 		{title: "Spent", about: "In money, and in what it bought.", targets: []target{
 			{rate("dependency, unit", catalog.Spent), name + " {{unit}} per second"},
