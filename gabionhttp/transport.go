@@ -63,9 +63,8 @@ type Transport struct {
 	// know.
 	Operation func(*http.Request) string
 
-	// Cost says what a request is thought to use, by calling use for units of the policy's quotas, such
-	// as tokens; what it costs in money follows from the policy's prices. Nil means what the quotas themselves
-	// say. [CostOfModel] is one. It is asked only where the policy has quotas.
+	// Cost says what a request is thought to use, by calling use for units of the policy's quotas; the money follows
+	// from the policy's prices. Nil means what the quotas say. [CostOfModel] is one. It is asked only where there are quotas.
 	Cost func(req *http.Request, use func(unit string, amount float64))
 
 	// Headers are the headers in which the time that is left travels to an internal
