@@ -45,7 +45,7 @@ func (v *vitals) levels(e *evidence) (all []string) {
 	}
 	for _, x := range s.Spent {
 		if x.Answers > 0 {
-			add("spent: %s %s in %s, %s each", amount(x.Amount), x.Unit, plural(x.Answers, "answer", "answers"), amount(x.Amount/float64(x.Answers)))
+			add("spent: %s %s in %s, %s %s each", amount(x.Amount), x.Unit, plural(x.Answers, "answer", "answers"), amount(x.Amount/float64(x.Answers)), x.Unit)
 		}
 	}
 	if t := &s.Totals; t.Calls > 0 {

@@ -38,10 +38,10 @@ func trimmed(x float64) string {
 	return strconv.FormatFloat(math.Round(x*10)/10, 'f', -1, 64)
 }
 
-// amount is a number of units or of money: "12034", "0.00374".
+// amount is a number of units or of money: "12,034", "0.00374".
 func amount(x float64) string {
-	if math.Abs(x) >= 100 {
-		return strconv.FormatFloat(math.Round(x), 'f', -1, 64)
+	if math.Abs(x) >= 1 || x == 0 {
+		return thousands(x)
 	}
 	return strconv.FormatFloat(x, 'g', 3, 64)
 }
