@@ -150,9 +150,7 @@ func (s *scanner) bare() (b bare) {
 // number reads an integer of at most 15 digits, or a decimal of at most 12 and 3.
 func (s *scanner) number() bare {
 	all := s.rest
-	if strings.HasPrefix(s.rest, "-") {
-		s.rest = s.rest[1:]
-	}
+	s.rest = strings.TrimPrefix(s.rest, "-")
 	whole, fraction, kind := s.take(digit), "", byte('i')
 	if len(whole) > 0 && strings.HasPrefix(s.rest, ".") {
 		s.rest, kind = s.rest[1:], 'd'

@@ -57,12 +57,12 @@ func (u *usageReader) see(p []byte) {
 // look looks for the key, which may be split between two reads. It returns how far it came.
 func (u *usageReader) look(p []byte) int {
 	if u.matched > 0 {
-		switch {
-		case p[0] == usageKey[u.matched]:
+		switch p[0] {
+		case usageKey[u.matched]:
 			if u.matched++; u.matched == len(usageKey) {
 				u.matched, u.valued = 0, true
 			}
-		case p[0] == usageKey[0]:
+		case usageKey[0]: // the key's only beginning in itself is its end
 			u.matched = 1
 		default:
 			u.matched = 0
