@@ -29,7 +29,8 @@ type dry struct {
 
 const (
 	dryTrust = 16 // words that one refusal proves: a quota of a minute is tried every quarter of an hour
-	dryAsks  = 50 // of Pace.Max: how often those ask that wait for a call that was sent to try
+	dryPart  = 4  // of the time that a call is out that was sent to try, after which those ask again that wait for it
+	dryLeast = 5 * time.Millisecond
 )
 
 // empty hears that a quota has nothing left until then, and reports whether that is new. Most is
@@ -93,7 +94,11 @@ func (p *pacer) await(now, last clock.Instant, most time.Duration, u float64) (a
 		d.probe, d.tried = now.Add(most), now.Add(most)
 		return now, false
 	case now < d.tried:
-		return min(now.Add(max(most/dryAsks, 1)), d.until), true
+		at = min(now.Add(max(now.Sub(d.tried.Add(-most))/dryPart, dryLeast)), d.until, d.tried)
+		if at > last && now < last {
+			at = last
+		}
+		return at, true
 	case d.until > last && d.probe <= last:
 		return d.probe, true
 	}

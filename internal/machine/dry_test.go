@@ -23,7 +23,7 @@ func TestWhatIsSaidOfAnEmptyQuota(t *testing.T) {
 		steps []dryStep
 	}{
 		{"the first word is tried at once, and others ask again soon", []dryStep{
-			{at: 0, do: "empty", arg: 3, news: true}, {at: 1, do: "ask", want: 1}, {at: 1, do: "ask", want: 1.1}, {at: 1.1, do: "ask", want: 1.2},
+			{at: 0, do: "empty", arg: 3, news: true}, {at: 1, do: "ask", want: 1}, {at: 1, do: "ask", want: 1.005}, {at: 1.1, do: "ask", want: 1.125},
 		}},
 		{"it was true: all wait until the time that was named", []dryStep{
 			{at: 0, do: "empty", arg: 3, news: true}, {at: 1, do: "ask", want: 1}, {at: 1.5, do: "refused", arg: 1}, {at: 1.6, do: "ask", want: 3}, {at: 3, do: "ask", want: 3}, {at: 3, do: "ask", want: 3},
@@ -36,16 +36,16 @@ func TestWhatIsSaidOfAnEmptyQuota(t *testing.T) {
 			{at: 0, do: "empty", arg: 3, news: true}, {at: 1, do: "ask", want: 1}, {at: 1.5, do: "good", arg: 1}, {at: 1.6, do: "ask", want: 1.6}, {at: 1.6, do: "empty", arg: 60}, {at: 1.7, do: "ask", want: 1.7},
 		}},
 		{"until the dependency refuses a call", []dryStep{
-			{at: 0, do: "empty", arg: 3, news: true}, {at: 1, do: "ask", want: 1}, {at: 1.5, do: "good", arg: 1}, {at: 2, do: "refused", arg: 1.9}, {at: 3, do: "empty", arg: 5, news: true}, {at: 3, do: "ask", want: 3}, {at: 3, do: "ask", want: 3.1},
+			{at: 0, do: "empty", arg: 3, news: true}, {at: 1, do: "ask", want: 1}, {at: 1.5, do: "good", arg: 1}, {at: 2, do: "refused", arg: 1.9}, {at: 3, do: "empty", arg: 5, news: true}, {at: 3, do: "ask", want: 3}, {at: 3, do: "ask", want: 3.005},
 		}},
 		{"an answer to what was sent before the word proves nothing", []dryStep{
-			{at: 1, do: "empty", arg: 4, news: true}, {at: 1, do: "ask", want: 1}, {at: 1.5, do: "good", arg: 0.9}, {at: 1.6, do: "ask", want: 1.7}, {at: 1.8, do: "refused", arg: 0.9}, {at: 1.9, do: "ask", want: 2.0},
+			{at: 1, do: "empty", arg: 4, news: true}, {at: 1, do: "ask", want: 1}, {at: 1.5, do: "good", arg: 0.9}, {at: 1.6, do: "ask", want: 1.75}, {at: 1.8, do: "refused", arg: 0.9}, {at: 1.9, do: "ask", want: 2.125},
 		}},
 		{"a word for long is tried every five seconds", []dryStep{
-			{at: 0, do: "empty", arg: 3600, news: true}, {at: 0, do: "ask", want: 0}, {at: 1, do: "refused", arg: 0}, {at: 1, do: "ask", want: 5}, {at: 5, do: "ask", want: 5}, {at: 5, do: "ask", want: 5.1}, {at: 6, do: "refused", arg: 5}, {at: 7, do: "ask", want: 10},
+			{at: 0, do: "empty", arg: 3600, news: true}, {at: 0, do: "ask", want: 0}, {at: 1, do: "refused", arg: 0}, {at: 1, do: "ask", want: 5}, {at: 5, do: "ask", want: 5}, {at: 5, do: "ask", want: 5.005}, {at: 6, do: "refused", arg: 5}, {at: 7, do: "ask", want: 10},
 		}},
 		{"a try that never comes back is waited for no longer than that", []dryStep{
-			{at: 0, do: "empty", arg: 3600, news: true}, {at: 0, do: "ask", want: 0}, {at: 4.95, do: "ask", want: 5.05}, {at: 5.05, do: "ask", want: 5.05},
+			{at: 0, do: "empty", arg: 3600, news: true}, {at: 0, do: "ask", want: 0}, {at: 4.95, do: "ask", want: 5}, {at: 5.05, do: "ask", want: 5.05},
 		}},
 		{"of two words the later time counts", []dryStep{
 			{at: 0, do: "empty", arg: 3, news: true}, {at: 0.5, do: "empty", arg: 4}, {at: 0.6, do: "empty", arg: 2}, {at: 0.7, do: "ask", want: 0.7}, {at: 0.8, do: "refused", arg: 0.7}, {at: 1, do: "ask", want: 4},
@@ -113,5 +113,18 @@ func TestThoseThatWaitForAQuotaAreSpread(t *testing.T) {
 	}
 	if at, _ := p.await(atSecond(1), atSecond(4.5), 5*time.Second, 1); at != atSecond(4.5) {
 		t.Errorf("a call goes at %v, which is after it can", time.Duration(at))
+	}
+}
+
+// A call that has less time than those that wait ask after asks once more at its last moment.
+func TestAHurriedCallAsksAtItsLastMoment(t *testing.T) {
+	var p pacer
+	p.empty(0, atSecond(60), 5*time.Second)
+	p.await(0, atSecond(9), 5*time.Second, 0)
+	if at, held := p.await(atSecond(1), atSecond(1.1), 5*time.Second, 0); at != atSecond(1.1) || !held {
+		t.Errorf("it asks again at %v, %t", time.Duration(at), held)
+	}
+	if at, held := p.await(atSecond(1.1), atSecond(1.1), 5*time.Second, 0); at <= atSecond(1.1) || !held {
+		t.Errorf("then it could wait until %v, %t", time.Duration(at), held)
 	}
 }
