@@ -100,6 +100,9 @@ func (a address) Leave(v adapter.Visit, class policy.Class) {
 	a.of.Leave(clock.Instant(v.Began), a.d.now(), v.Permit, class)
 }
 
+// Spent implements adapter.Dependency.
+func (a adapted) Spent(used []policy.Spend) []policy.Spend { return a.d.state.Spent(used) }
+
 // Observed implements adapter.Dependency.
 func (a adapted) Observed() bool { return a.d.observed() }
 

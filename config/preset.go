@@ -22,6 +22,7 @@ func within(name string, preset policy.Policy, call time.Duration, own map[strin
 		return preset
 	}
 	preset.Timeout.Attempt = min(preset.Timeout.Attempt, call)
+	preset.Timeout.Last = min(preset.Timeout.Last, call)
 	if name == betweenDeliveries {
 		return preset
 	}

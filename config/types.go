@@ -50,6 +50,7 @@ func readOptions() yamlstrict.Options {
 		reflect.TypeFor[policy.Ratio]():     {Parse: parseText(reflect.TypeFor[policy.Ratio](), "")},
 		reflect.TypeFor[policy.PerSecond](): {Parse: parseText(reflect.TypeFor[policy.PerSecond](), "")},
 		reflect.TypeFor[policy.Endpoint]():  {Parse: parseText(reflect.TypeFor[policy.Endpoint](), "")},
+		reflect.TypeFor[policy.Price]():     {Parse: parseText(reflect.TypeFor[policy.Price](), "")},
 		reflect.TypeFor[policy.Quota]():     {Parse: parseText(reflect.TypeFor[policy.Quota](), "")},
 	}
 	for t, list := range facts.Words {

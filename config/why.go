@@ -56,6 +56,7 @@ var why = map[string]string{
 	"http.permanent":    "4xx except 408, 425 and 429 are answers. List other statuses that your dependency uses for permanent failures.",
 	"grpc.transient":    "UNAVAILABLE is known, and ABORTED as a conflict. List RESOURCE_EXHAUSTED where it means that the server is overloaded, and not that a quota is used up.",
 	"grpc.permanent":    "What the request itself got wrong is known. List other codes that your dependency uses for permanent failures.",
+	"prices":            "What your contract says. Only with prices are answers searched for what they used.",
 	"http.replay_limit": "Bodies that cannot be read again are kept up to this size, so that they can be sent again. Larger ones are sent once, unless the reader can be rewound.",
 
 	"bulkhead.queue_timeout": "If a call waits longer than a second for a slot, the dependency does not answer.",

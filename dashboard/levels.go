@@ -44,6 +44,11 @@ func (v *vitals) levels(e *evidence) (all []string) {
 	if s.Streams > 0 {
 		add("results: %s still open after their time and hold no slot", plural(s.Streams, "is", "are"))
 	}
+	for _, x := range s.Spent {
+		if x.Answers > 0 {
+			add("spent: %s %s in %s, %s %s each", amount(x.Amount), x.Unit, plural(x.Answers, "answer", "answers"), amount(x.Amount/float64(x.Answers)), x.Unit)
+		}
+	}
 	if t := &s.Totals; t.Calls > 0 {
 		add("since it was made: %s, %s succeeded, %.2f attempts per call, %s never sent",
 			plural(t.Calls, "call", "calls"), share(t.Succeeded, t.Calls), float64(t.Attempts)/float64(t.Calls), plural(t.Unsent, "was", "were"))

@@ -38,6 +38,14 @@ func trimmed(x float64) string {
 	return strconv.FormatFloat(math.Round(x*10)/10, 'f', -1, 64)
 }
 
+// amount is a number of units or of money: "12,034", "0.00374".
+func amount(x float64) string {
+	if math.Abs(x) >= 1 || x == 0 {
+		return thousands(x)
+	}
+	return strconv.FormatFloat(x, 'g', 3, 64)
+}
+
 // percent is a share as people read it: "53 %".
 func percent(share float64) string { return trimmed(share*100) + " %" }
 

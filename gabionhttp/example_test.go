@@ -28,6 +28,56 @@ func ExampleRetryAfter() {
 	// 0s false
 }
 
+func ExampleRemaining() {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for _, q := range gabionhttp.Remaining(http.Header{
+		"X-Ratelimit-Limit-Tokens": {"150000"}, "X-Ratelimit-Remaining-Tokens": {"149984"}, "X-Ratelimit-Reset-Tokens": {"6m0s"},
+		"X-Ratelimit-Remaining": {"4"}, "X-Ratelimit-Reset": {"1795262460"},
+	}, now) {
+		fmt.Println(q.Left, q.Unit, q.Limit, q.Reset)
+	}
+	// Output:
+	// 149984 tokens 150000 6m0s
+	// 4 requests 0 1m0s
+}
+
+func ExampleByModel() {
+	req, _ := http.NewRequest("POST", "https://api.example.com/v1/chat/completions", strings.NewReader(`{"model":"small-1","messages":[]}`))
+	req.Header.Set("Authorization", "Bearer secret")
+	fmt.Println(gabionhttp.ByModel(req))
+	// Output: api.example.com small-1 bffde2
+}
+
+// A provider of language models under the preset llm: what each answer cost is read from it, streamed or not.
+func ExampleTransport_models() {
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, `{"choices":[{"message":{"content":"Hello."}}],"usage":{"prompt_tokens":1000,"completion_tokens":200,"total_tokens":1200}}`)
+	}))
+	defer provider.Close()
+
+	p, _ := policy.Preset("llm")
+	p.Prices = []policy.Price{{Amount: 3, Money: "usd", Per: 1e6, Unit: "input"}, {Amount: 15, Money: "usd", Per: 1e6, Unit: "output"}}
+	models := gabion.New("models", p)
+	client := &http.Client{Transport: &gabionhttp.Transport{Dependency: models, Partition: gabionhttp.ByModel}}
+
+	resp, err := client.Post(provider.URL+"/v1/chat/completions", "application/json", strings.NewReader(`{"model":"small-1","messages":[]}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+	for _, s := range models.Stats().Spent {
+		fmt.Println(s.Amount, s.Unit)
+	}
+	// Output:
+	// 1000 input
+	// 200 output
+	// 1 requests
+	// 1200 tokens
+	// 0.006 usd
+}
+
 func ExampleDeadline() {
 	work := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Println("working") })
 	server := &gabionhttp.Deadline{Next: work, Margin: 20 * time.Millisecond}

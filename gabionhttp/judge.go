@@ -99,7 +99,7 @@ func (f *httpAttempt) decided(o policy.Outcome, err error) policy.Outcome {
 	case f.rpc != nil:
 		said.After, said.HasAfter, said.Exact, said.Alone = o.After, o.HasAfter, o.Exact, o.Alone
 	default:
-		said.After, said.HasAfter = waitFor(f.resp.Header, time.Now)
+		said.After, said.HasAfter = comeBack(f.resp.Header, time.Now)
 	}
 	return said
 }

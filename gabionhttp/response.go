@@ -37,6 +37,9 @@ func (c *exchange) deliver(f *httpAttempt, attempt *gabion.Attempt, err error) *
 		c.explain(b.why)
 	}
 	c.tell(b.why, gabion.AttemptNumber(attempt.Context()), resp.StatusCode)
+	if c.reads() && resp.StatusCode < 300 && resp.Header["Content-Encoding"] == nil { // packed bytes say nothing
+		b.usage = new(usageReader)
+	}
 	if rw, ok := resp.Body.(io.ReadWriteCloser); ok {
 		attempt.Outlive()
 		resp.Body = upgrade(b, rw)
@@ -88,6 +91,7 @@ type responseBody struct {
 	attempt *gabion.Attempt
 	why     *gabion.Error
 	from    *httpAttempt
+	usage   *usageReader // nil without prices, and where the answer is a failure
 	closed  atomic.Bool
 	done    atomic.Bool
 }
@@ -96,6 +100,9 @@ func (b *responseBody) Read(p []byte) (int, error) {
 	b.attempt.Expect()
 	n, err := b.body.Read(p)
 	b.attempt.Arrived()
+	if b.usage != nil && !b.done.Load() {
+		b.usage.see(p[:n])
+	}
 	if rpc := b.from.rpc; rpc != nil && !rpc.judged && rpc.body.flag != 0 {
 		rpc.body.see(p[:n])
 	}
@@ -139,6 +146,9 @@ func (b *responseBody) Close() error {
 func (b *responseBody) end(broke error) {
 	if b.done.Swap(true) {
 		return
+	}
+	if b.usage != nil {
+		b.call.spent(b.attempt.Context(), &b.usage.found)
 	}
 	b.attempt.Close(broke)
 	b.call.body.close()

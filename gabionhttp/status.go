@@ -52,20 +52,37 @@ func outcomeOf(resp *http.Response, said gabion.KeyProblem, p *policy.HTTP, now 
 		// Come back later. Only this key has to wait.
 		o = gabion.KeyInFlight.Outcome()
 	default:
-		o = hinted(resp, o)
+		o = hinted(resp, o, now)
 	}
 	o = listed(resp.StatusCode, p, o)
 	if o.Class == policy.ClassSuccess {
+		o.After, o.HasAfter = emptied(resp.Header, now)
+		o.Empty = o.HasAfter
 		return o
 	}
 	if unbegun(resp) {
 		o = declined(resp, o)
 	}
 	o.Stop = stops(resp) || waits && replayed(resp)
-	if waits || o.Class.Transient() {
+	switch {
+	case waits:
 		o.After, o.HasAfter = waitFor(resp.Header, now)
+	case o.Class.Transient():
+		o.After, o.HasAfter = comeBack(resp.Header, now)
+	default:
+		o.After, o.HasAfter = emptied(resp.Header, now)
+		o.Empty = o.HasAfter
 	}
 	return o
+}
+
+// comeBack is how long a failure asks to be left alone. Where it names no time, a quota that has nothing left
+// does.
+func comeBack(h http.Header, now func() time.Time) (time.Duration, bool) {
+	if after, ok := waitFor(h, now); ok {
+		return after, true
+	}
+	return emptied(h, now)
 }
 
 // statusDigits are the three digits of every status that has three.
@@ -97,14 +114,32 @@ func byStatus(code int) policy.Outcome {
 }
 
 // hinted corrects o by what the server says of its own failure.
-func hinted(resp *http.Response, o policy.Outcome) policy.Outcome {
+func hinted(resp *http.Response, o policy.Outcome, now func() time.Time) policy.Outcome {
 	if conflicts(resp) {
 		o.Effect = policy.UnknownEffect // some servers mean that the first request is still running
+	}
+	if usedUp(resp, now) {
+		o = policy.Outcome{Class: policy.ClassThrottled, Undone: true}
+	}
+	if o.Class == policy.ClassThrottled {
+		// Stripe's limits are of a rate, of how much is in flight, or of one object.
+		why := resp.Header.Get("Stripe-Rate-Limited-Reason")
+		o.Busy, o.Alone = o.Busy || strings.HasSuffix(why, "-concurrency"), why == "resource-specific"
 	}
 	if o.Class != policy.ClassSuccess && says(resp.Header, "Stripe-Should-Retry", "true") {
 		return retryable(o)
 	}
 	return o
+}
+
+// usedUp reports whether a 403 is what others answer 429 for, as GitHub has it: it says that nothing of a quota
+// is left, or when to come back.
+func usedUp(resp *http.Response, now func() time.Time) bool {
+	if resp.StatusCode != http.StatusForbidden || !speaks(resp.Header) {
+		return false
+	}
+	_, named := comeBack(resp.Header, now)
+	return named
 }
 
 // listed lets the policy have the last word on a status. A status in both lists

@@ -63,6 +63,10 @@ type Transport struct {
 	// know.
 	Operation func(*http.Request) string
 
+	// Cost says what a request is thought to use, by calling use for units of the policy's quotas; the money follows
+	// from the policy's prices. Nil means what the quotas say. [CostOfModel] is one. It is asked only where there are quotas.
+	Cost func(req *http.Request, use func(unit string, amount float64))
+
 	// Headers are the headers in which the time that is left travels to an internal
 	// dependency, as [SetTimeLeft] writes them. Nil means [HeaderDeadline] alone.
 	// None of them reaches an external dependency.
@@ -141,7 +145,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	var opts [maxOptions]gabion.CallOption
-	f, attempt, err := gabion.Open(c.cancelable(), t.Dependency, c.send, opts[:c.options(&opts)]...)
+	f, attempt, err := gabion.Open(c.cancelable(), t.Dependency, c.send, c.costs(opts[:c.options(&opts)])...)
 	if attempt == nil {
 		return nil, c.failed(err)
 	}
@@ -166,6 +170,8 @@ type exchange struct {
 	call     time.Duration     // the policy's
 	ours     bool              // the dependency is internal
 	ways     []policy.Endpoint // never changes
+	priced   []policy.Price    // the policy's; never changes
+	quotas   []policy.Quota    // the policy's; never changes
 	safe     bool              // the policy says so of everything
 	serial   bool              // no two attempts are out at once, so that none outlives the call
 	priority policy.Priority
@@ -188,7 +194,10 @@ type exchange struct {
 func (c *exchange) learn(p *policy.Policy) {
 	c.call = p.Timeout.Call
 	c.codes, c.rules, c.margin, c.ours, c.safe = &p.GRPC, &p.HTTP, max(p.Timeout.HopMargin, 0), p.Trust == policy.Internal, p.Safe
-	c.priority, c.ways = gabion.PriorityOf(c.req.Context()), p.Endpoints.List
+	c.priority, c.ways, c.priced = gabion.PriorityOf(c.req.Context()), p.Endpoints.List, p.Prices
+	if c.quotas = p.RateLimit.Quotas; p.RateLimit.Off {
+		c.quotas = nil
+	}
 	c.serial = p.Hedge.Max <= 0 || len(c.req.Trailer) > 0 || // which are set while the body is read, one at a time
 		!machine.HedgeableMethod(c.method(), c.safe) && !c.t.HedgeKeyed
 }

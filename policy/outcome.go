@@ -68,6 +68,11 @@ type Outcome struct {
 	// still being worked on: the dependency is not held back for it.
 	Alone bool
 
+	// Empty says that no attempt was refused: the dependency answered, and After is when a quota
+	// of its own has something left again. Calls of the same partition are held until then, and one of them goes
+	// first to find out whether that is true. Meaningless without HasAfter, and of a transient failure.
+	Empty bool
+
 	// Exact says that a retry is to wait for After exactly, without jitter, and that the
 	// backoff begins anew after it, as with the pushback of gRPC. Meaningless without HasAfter.
 	Exact bool

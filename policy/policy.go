@@ -34,7 +34,7 @@ type PerSecond float64
 // reports.
 //
 // A Policy is a value: copy it freely, share it between dependencies. Copies share
-// the lists of RateLimit, HTTP, GRPC and Endpoints; [Policy.Clone] makes one that shares nothing.
+// Prices and the lists of RateLimit, HTTP, GRPC and Endpoints; [Policy.Clone] makes one that shares nothing.
 type Policy struct {
 	// Trust says whether the dependency is ours. Deadline and attempt headers go
 	// only to internal dependencies: a vendor does not learn our internals.
@@ -61,6 +61,11 @@ type Policy struct {
 	HTTP      HTTP
 	GRPC      GRPC
 
+	// Prices are what units of the dependency's work cost. With any, adapters read
+	// from answers what they used, as the tokens of a model, and [Stats.Spent] adds it up in money,
+	// too. No two may be of one unit in one money. Zero means that nothing is read.
+	Prices []Price
+
 	Partitions Partitions
 	Endpoints  Endpoints
 }
@@ -85,6 +90,7 @@ func (p Policy) Clone() Policy {
 	p.GRPC.Transient = slices.Clone(p.GRPC.Transient)
 	p.GRPC.Permanent = slices.Clone(p.GRPC.Permanent)
 	p.Endpoints.List = slices.Clone(p.Endpoints.List)
+	p.Prices = slices.Clone(p.Prices)
 	return p
 }
 

@@ -69,6 +69,21 @@ var presets = []struct {
 			Budget:   Budget{Shape: BudgetQuota, Cost: 5},
 		},
 	}},
+	// A provider of language models, over HTTP. An attempt lasts until the response headers, which are a
+	// stream's first sign of life, and timeout.idle is the time to its first token and between tokens. A
+	// stream that flows is never cut, and none that began is made again. Calls that are not streamed answer when
+	// all is written: an attempt that no other can follow has five minutes for that, and all have more while
+	// many need it (timeout.strict). Ten minutes are what the providers' SDKs wait. Three attempts of 60 s and
+	// the longest waits, 1 + 2 s, are 183 s. Quotas are by the minute, so a Retry-After of a minute is waited
+	// for. The budget and the statuses are those of the SDKs (docs/http.md). A completion that is made twice
+	// costs twice and does nothing else, so it is safe.
+	{"llm", Policy{
+		Safe:    true,
+		Timeout: Timeout{Call: 10 * time.Minute, Attempt: time.Minute, Last: 5 * time.Minute, Idle: time.Minute},
+		Retry:   Retry{Attempts: 3, MaxAfter: time.Minute, Backoff: backoff.Full(time.Second, 30*time.Second), Budget: Budget{Shape: BudgetQuota, Cost: 5}},
+		Pace:    Pace{Max: 30 * time.Second},
+		HTTP:    HTTP{Transient: []int{409, 500}},
+	}},
 	// What the user hardly misses: two quick tries and few slots. Two attempts of
 	// 1 s and a wait of at most 1 s are 3 s.
 	{"best-effort", Policy{
@@ -86,7 +101,7 @@ var presets = []struct {
 func Preset(name string) (Policy, bool) {
 	for _, p := range presets {
 		if p.name == name {
-			return p.policy, true
+			return p.policy.Clone(), true
 		}
 	}
 	return Policy{}, false

@@ -39,7 +39,7 @@ func longest(p Policy) (sum time.Duration) {
 }
 
 func TestPresetSaysWhatTheSpecificationSays(t *testing.T) {
-	attempts := map[string]int{"external-api": 4, "database": 6, "message-queue": 11, "internal-rpc": 3, "payment": 4, "cache": 5, "best-effort": 2}
+	attempts := map[string]int{"external-api": 4, "database": 6, "message-queue": 11, "internal-rpc": 3, "payment": 4, "cache": 5, "llm": 3, "best-effort": 2}
 	if len(attempts) != len(PresetNames()) {
 		t.Errorf("presets are %v", PresetNames())
 	}

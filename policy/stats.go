@@ -21,6 +21,7 @@ type Stats struct {
 
 	Totals    Totals         // of all partitions
 	Latency   LatencyStats   // of all partitions
+	Spent     []Spend        // by unit, what answers said that they cost; nil without prices
 	Throttle  ThrottleStats  // zero without one
 	RateLimit RateLimitStats // zero without one
 

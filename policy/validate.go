@@ -95,6 +95,7 @@ func (p Policy) Validate() error {
 	c.http(p.HTTP)
 	c.grpc(p.GRPC)
 	checkEndpoints(&c, p.Endpoints)
+	checkPrices(&c, p.Prices)
 	r := p.Resolved()
 	c.pairs(p, r)
 	c.unused(p, r)

@@ -20,6 +20,7 @@ import (
 	"github.com/gabion-go/gabion/contrib/gabionprom"
 	"github.com/gabion-go/gabion/contrib/gabionprom/internal/catalog"
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/internal/testservers"
 	"github.com/gabion-go/gabion/messages/inbox"
 	"github.com/gabion-go/gabion/policy"
@@ -45,6 +46,7 @@ func everything(t *testing.T) *gabionprom.Metrics {
 	})
 	defer m.ConfigLoaded("abc", nil)
 	busy, _ := reg.Get("busy")
+	adapter.Of(busy).Spent([]policy.Spend{{Unit: "requests", Amount: 1, Answers: 1}})
 	full, _ := reg.Get("full")
 	ctx := t.Context()
 	for range 50 {

@@ -64,6 +64,11 @@ func (m *Metrics) state(s *scrape, d *dependency, stats *gabion.Stats) {
 	if stats.Outlived > 0 {
 		s.level(catalog.Streams, float64(stats.Streams), d.label)
 	}
+	for _, x := range stats.Spent {
+		unit := pair("unit", x.Unit)
+		s.level(catalog.Spent, x.Amount, d.label, unit)
+		s.level(catalog.SpentAnswers, float64(x.Answers), d.label, unit)
+	}
 	if t := stats.AttemptTimeout(); t.Percentile > 0 {
 		s.level(catalog.AttemptTimeout, t.Attempt.Seconds(), d.label)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/contrib/gabionprom"
 	"github.com/gabion-go/gabion/contrib/gabionprom/internal/catalog"
+	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/internal/testservers"
 	"github.com/gabion-go/gabion/messages/inbox"
 	"github.com/gabion-go/gabion/policy"
@@ -42,7 +43,7 @@ func numbers(t *testing.T, m *gabionprom.Metrics) map[string]float64 {
 
 // byTraffic are the counters whose labels come from traffic, which is what makes them grow
 // again and again, and those that the store of dead letters counts.
-var byTraffic = []*catalog.Metric{catalog.Calls, catalog.Attempts, catalog.SlowAttempts, catalog.RetriedCalls, catalog.Retries, catalog.DeadPut}
+var byTraffic = []*catalog.Metric{catalog.Calls, catalog.Attempts, catalog.SlowAttempts, catalog.RetriedCalls, catalog.Retries, catalog.DeadPut, catalog.Spent, catalog.SpentAnswers}
 
 // TestCountersBeginAtZero walks the catalog: whatever events come to count, a server that
 // scraped before has seen it at zero.
@@ -102,6 +103,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 	}
 	d.Observe(gabion.ObserverFunc(func(context.Context, gabion.Event) { panic("another observer") }))
 	d.Run(ctx, works)
+	adapter.Of(d).Spent([]policy.Spend{{Unit: "requests", Amount: 1, Answers: 1}})
 
 	counted := map[*catalog.Metric]bool{}
 	for series, n := range numbers(t, m) {

@@ -62,6 +62,10 @@ type Dependency interface {
 	// which something below the policy chooses for each attempt.
 	NewAddress(name string) Address
 
+	// Spent counts what an answer used, and what that costs at the policy's prices. It returns all
+	// that it counted.
+	Spent(used []policy.Spend) []policy.Spend
+
 	// Observed reports whether anybody observes the dependency.
 	Observed() bool
 

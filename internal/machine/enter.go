@@ -47,7 +47,7 @@ func (c *Call) enter(now clock.Instant, s *Step) (answered bool) {
 		c.phase = sending
 		return false
 	}
-	if p := c.part.pacer.Load(); p != nil && p.active.Load() && !c.takeStart(p, now) {
+	if p := c.part.pacer.Load(); p != nil && p.on() && !c.takeStart(p, now) {
 		return false
 	}
 	if c.wait.room != nil {
@@ -80,7 +80,13 @@ func (c *Call) takeStart(p *pacer, now clock.Instant) (due bool) {
 	if c.rules.Policy.Pace.Off || c.taken.has&aStart != 0 {
 		return true
 	}
-	last := min(c.deadline.Add(-c.margin(now)), now.Add(c.rules.Policy.Pace.Max+c.rules.Policy.Pace.Max/4))
+	if p.dry.on.Load() && !p.awaitRoom(c, now) {
+		return false
+	}
+	if !p.active.Load() {
+		return true
+	}
+	last := p.last(c, now)
 	at, ok := p.reserve(now, last, c.deadline, chance.U(c.draw(), 0, uint64(c.sent.n), chance.Pacing))
 	if !ok {
 		most := last.Sub(now)
@@ -107,7 +113,7 @@ func (c *Call) takeStart(p *pacer, now clock.Instant) (due bool) {
 // paced reports whether calls are spaced, so that a hedge has no place.
 func (c *Call) paced() bool {
 	p := c.part.pacer.Load()
-	return p != nil && p.active.Load() && !c.rules.Policy.Pace.Off
+	return p != nil && p.on() && !c.rules.Policy.Pace.Off
 }
 
 // join joins the queue for a slot. A call that queues holds no permit of the breaker:

@@ -43,6 +43,8 @@ type pacer struct {
 	unproven bool          // nothing succeeded before, and nothing was measured since
 
 	takes time.Duration // how long an answer that is good takes, smoothed over some of them
+
+	dry dry
 }
 
 const (
@@ -137,6 +139,9 @@ func (p *pacer) begin(now clock.Instant, rate float64) {
 func (p *pacer) accept(now clock.Instant, took time.Duration) {
 	if p == nil {
 		return
+	}
+	if p.dry.on.Load() {
+		p.disprove(now.Add(-took))
 	}
 	if p.run.Load() != 0 {
 		p.run.Store(0)
@@ -248,11 +253,17 @@ func (p *pacer) least() float64 {
 }
 
 // held returns until when no call may go, if that lies ahead.
-func (p *pacer) held(now clock.Instant) (clock.Instant, bool) {
+func (p *pacer) held(now clock.Instant) (until clock.Instant, held bool) {
 	if p == nil {
 		return 0, false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.until, p.active.Load() && now < p.until
+	if p.active.Load() && now < p.until {
+		until, held = p.until, true
+	}
+	if p.dry.on.Load() && now < p.dry.until {
+		until, held = max(until, p.dry.until), true
+	}
+	return until, held
 }

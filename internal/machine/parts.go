@@ -33,6 +33,7 @@ type parts struct {
 	followed   *[]policy.Endpoint // those that stand in the place of the policy's; nil means none
 	trials     *trials            // of repeats that nothing has paid for; nil until there is one
 	streams    *streams           // nil until a result outlives its attempt's time
+	spends     *spends            // nil until an answer says what it cost
 }
 
 func (s *State) part() *parts { return s.more.Load() }

@@ -20,7 +20,7 @@ func (c *Call) SendPlain(now clock.Instant, t *Ticket) (sent bool) {
 	if !r.plain || c.sent.n != 0 || c.phase != entering || c.log != nil || now != c.began || now >= c.deadline {
 		return false
 	}
-	if p := c.part.pacer.Load(); p != nil && p.active.Load() {
+	if p := c.part.pacer.Load(); p != nil && p.on() {
 		return false
 	}
 	if k := c.part.cuts(); k != nil && !k.quiet() {

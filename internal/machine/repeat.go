@@ -242,7 +242,7 @@ func (s *State) Room(now clock.Instant) (calls int, after time.Duration) {
 			calls = 1
 		}
 	}
-	if p := s.main.pacer.Load(); p != nil && !r.Policy.Pace.Off && p.active.Load() {
+	if p := s.main.pacer.Load(); p != nil && !r.Policy.Pace.Off && p.on() {
 		if until, held := p.held(now); held {
 			return 0, max(until.Sub(now), leastAgain)
 		}

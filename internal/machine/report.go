@@ -125,7 +125,8 @@ func (c *Call) openHint(o *policy.Outcome) time.Duration {
 }
 
 // holdBack paces the dependency, or this partition of it, until the time that it asked
-// for. A throttled attempt that names no time asks for one wait of the backoff.
+// for. A throttled attempt that names no time asks for one wait of the backoff. An attempt that was not refused
+// may say that a quota is empty now.
 func (c *Call) holdBack(now clock.Instant, t *Ticket, o *policy.Outcome) {
 	p := c.rules.Policy.Pace
 	if p.Off || c.partitionName() == policy.Overflow || c.sent.at != nil && c.sent.at.hold(now, t, o, &c.rules.Policy) {
@@ -137,6 +138,15 @@ func (c *Call) holdBack(now clock.Instant, t *Ticket, o *policy.Outcome) {
 	}
 	until := now.Add(min(max(after, 0), p.Max))
 	pacer := c.part.pace()
+	if o.Empty && !o.Class.Transient() {
+		if until = now.Add(after); pacer.empty(now, until, p.Max) {
+			c.state.note(policy.Event{Kind: policy.KindPaceSet, At: now, Until: until, Partition: c.partitionName()})
+		}
+		return
+	}
+	if o.Class == policy.ClassThrottled {
+		pacer.prove(now, t.Sent)
+	}
 	pacer.full.Store(o.Busy)
 	lately := c.recent(now)
 	if !o.HasAfter && c.rules.earns && !pacer.refuse(lately) {

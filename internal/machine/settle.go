@@ -245,7 +245,7 @@ func (c *Call) advance(now clock.Instant, o *policy.Outcome, late policy.Reason)
 		c.state.contention().Deposit(now, 0) // its first conflict pays for this call
 	}
 	c.end.after = 0
-	if o.HasAfter {
+	if o.HasAfter && !o.Empty {
 		c.end.after = max(o.After, 0)
 	}
 	switch {

@@ -29,6 +29,7 @@ func (s *State) Stats(now clock.Instant) policy.Stats {
 	if live := s.streams(); live != nil {
 		st.Streams, st.Outlived = live.open.Load(), live.ever.Load()
 	}
+	st.Spent = s.part().spent()
 	if ps := s.partitions(); ps != nil {
 		st.Spilled = ps.spilled.Load()
 		ps.each(func(p *namedPartition) {

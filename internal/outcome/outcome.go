@@ -15,6 +15,6 @@ func Add(o, said *policy.Outcome) {
 	o.Once, o.Stop, o.Fixed = o.Once || said.Once, o.Stop || said.Stop, o.Fixed || said.Fixed
 	o.Elsewhere = o.Elsewhere || said.Elsewhere
 	if said.HasAfter {
-		o.HasAfter, o.After, o.Alone, o.Exact = true, said.After, said.Alone, said.Exact
+		o.HasAfter, o.After, o.Alone, o.Exact, o.Empty = true, said.After, said.Alone, said.Exact, said.Empty
 	}
 }

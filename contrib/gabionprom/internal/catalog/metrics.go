@@ -55,6 +55,9 @@ var (
 	Outlived = counter("gabion_results_outlived_total", "Results that were still open when their attempt's time was over.", dependency)
 	Streams  = gauge("gabion_streams_open", "Results that outlived their attempt's time and are still open.", dependency).
 			note("Of messages: runs of work that were left, since they go on after their time and their grace. Exposed once there was one.")
+	Spent = counter("gabion_spent_total", "What answers said that they used, and what that costs at the policy's prices.", dependency, "unit").
+		note("`unit` is `requests`, `input`, `cached`, `output` or `tokens`, or a money of the prices, such as `usd`. Exposed where the policy has `prices`.")
+	SpentAnswers = counter("gabion_spent_answers_total", "Answers that said so.", dependency, "unit")
 )
 
 // Retries, their budget, hedges.

@@ -122,6 +122,10 @@ var rows = []row{
 			{level("dependency, quota", catalog.QuotaWaiting), name + " {{quota}} calls wait"},
 		}},
 		{title: "Results still open", about: "Streams, and bodies that are not closed.", targets: []target{{level(each, catalog.Streams), name}, {rate(each, catalog.Outlived), name + " new per second"}}},
+		{title: "Spent", about: "In money, and in what it bought.", targets: []target{
+			{rate("dependency, unit", catalog.Spent), name + " {{unit}} per second"},
+			{ratio(rate("dependency, unit", catalog.Spent), rate("dependency, unit", catalog.SpentAnswers)), name + " {{unit}} per answer"},
+		}},
 		{title: "Results broken", unit: perSecond, targets: one(rate("dependency, reason", catalog.BodiesFailed), name+" {{reason}}")},
 	}},
 	{"Hedges and fallbacks", []panel{
