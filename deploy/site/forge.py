@@ -9,6 +9,9 @@ ITEM = re.compile(r"( *)([*-]|\d+\.) +\S")
 FENCE = re.compile(r" *(```+)")
 LINK = re.compile(r"(\]\()([^)#\s:]+)((?:#[^)\s]*)?\))")
 
+# The site has the playground itself, which a forge has not.
+PLAY = '\n\n<p><a href="playground/index.html">Open the playground</a> of this version: nothing is installed or sent.</p>\n\n'
+
 
 def on_config(config):
     config["mdx_configs"]["toc"]["slugify"] = slug
@@ -18,6 +21,8 @@ def on_config(config):
 
 def on_page_markdown(text, page, config, files):
     pages = {f.src_path for f in files}
+    if page.file.src_path == "playground.md":
+        text = text.replace("\n\n", PLAY, 1)
     lines = lists(text.split("\n"))
     return "\n".join(line if code else LINK.sub(lambda m: link(m, page, pages), line) for line, code in lines)
 

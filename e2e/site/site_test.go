@@ -8,12 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/gabion-go/gabion/internal/testservers"
+	"github.com/gabion-go/gabion/lab/playground"
 )
 
 var (
@@ -35,6 +37,9 @@ func build(t *testing.T) fs.FS {
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
+	}
+	if err := os.CopyFS(filepath.Join(dir, "playground"), playground.Page()); err != nil { // as make site does
+		t.Fatal(err)
 	}
 	return os.DirFS(dir)
 }
@@ -108,8 +113,11 @@ func TestEveryLinkOfTheSiteLeadsSomewhere(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil || pages != sources {
+	if err != nil || pages != sources+1 { // and the playground
 		t.Errorf("%d pages of %d files, %v", pages, sources, err)
+	}
+	if text, err := fs.ReadFile(site, "playground.html"); err != nil || !strings.Contains(string(text), `href="playground/index.html"`) {
+		t.Errorf("no page leads to the playground: %v", err)
 	}
 	index, err := fs.ReadFile(site, "search/search_index.json")
 	if err != nil || !strings.Contains(string(index), "Retry budgets") {
