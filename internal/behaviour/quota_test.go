@@ -169,17 +169,26 @@ func TestWorkThatLeavesItsGoroutineHasSpent(t *testing.T) {
 func TestA429OfAQuotaStopsOnlyThoseThatUseIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := metered(t, func(p *policy.Policy) { p.Retry.Attempts = 1 })
-		_ = d.Run(context.Background(), func(ctx context.Context) error {
-			gabion.TellLeft(ctx, policy.Remaining{Unit: "tokens", Left: 0, Reset: 30 * time.Second})
-			return errors.New("429")
-		}, gabion.WithCost("tokens", 10), gabion.WithClassify(func(_ struct{}, err error) policy.Outcome {
-			return policy.Outcome{Class: policy.ClassThrottled, Effect: policy.NoEffect, HasAfter: true, After: 30 * time.Second}
-		}))
+		for range 20 {
+			go func() {
+				_ = d.Run(context.Background(), func(ctx context.Context) error {
+					time.Sleep(time.Second)
+					gabion.TellLeft(ctx, policy.Remaining{Unit: "tokens", Left: 0, Reset: 30 * time.Second})
+					return errors.New("429")
+				}, gabion.WithCost("tokens", 1), gabion.WithClassify(func(_ struct{}, err error) policy.Outcome {
+					return policy.Outcome{Class: policy.ClassThrottled, Effect: policy.NoEffect, HasAfter: true, After: 30 * time.Second}
+				}))
+			}()
+		}
+		time.Sleep(2 * time.Second)
 		begun := time.Now()
+		if paced := d.Stats().Main.Paced; paced != 0 {
+			t.Errorf("all calls are held back for %v", paced)
+		}
 		if err := spend(d, 0); err != nil || time.Since(begun) != 0 {
 			t.Errorf("one that uses no tokens goes after %v: %v", time.Since(begun), err)
 		}
-		if err := spend(d, 1); err != nil || time.Since(begun) < 29*time.Second {
+		if err := spend(d, 1); err != nil || time.Since(begun) < 27*time.Second {
 			t.Errorf("one that does goes after %v: %v", time.Since(begun), err)
 		}
 	})

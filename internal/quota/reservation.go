@@ -160,10 +160,9 @@ func (r *Reservation) told(now clock.Instant, left *policy.Remaining) {
 	if p == nil {
 		return
 	}
-	if p.level.hear(now, left, p.sum, p.want) {
-		p.heard = true
-		r.blamed = r.blamed || left.Left < max(p.want, p.level.amount()*cushion)
-	}
+	short := left.Left >= 0 && left.Left < max(p.want, p.level.amount()*cushion)
+	r.blamed = r.blamed || short // also by a word that is no news
+	p.heard = p.level.hear(now, left, p.sum, p.want) || p.heard
 }
 
 // meant finds the quota that the server speaks of: the one with that span, or the only one of that unit.
