@@ -49,8 +49,8 @@ func (f *httpAttempt) answered(now func() time.Time) policy.Outcome {
 	if !f.of.ours && unbegun(f.resp) { // a third party's gateway may have done work and be relaying another server's refusal
 		o.Effect, o.Undone = policy.UnknownEffect, false
 	}
-	if o.Empty && f.of.quotas != nil { // those that the policy has count words by themselves
-		o.After, o.HasAfter = emptied(f.resp.Header, now, f.of.quotas...)
+	if o.Empty && f.of.meter.quotas != nil { // those that the policy has count words by themselves
+		o.After, o.HasAfter = emptied(f.resp.Header, now, f.of.meter.quotas...)
 		o.Empty = o.HasAfter
 	}
 	o.Code = statusText(f.resp.StatusCode)

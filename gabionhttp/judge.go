@@ -12,9 +12,35 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/policy"
 )
+
+// judge says what an attempt brought, and whether its request could be sent again.
+func judge(f *httpAttempt, err error) policy.Outcome {
+	if f == nil {
+		return classify.Error(err)
+	}
+	var o policy.Outcome
+	if err == nil {
+		o = f.answered(time.Now)
+	} else {
+		o = f.outcome(err)
+	}
+	o = f.decided(o, err)
+	if o.Class != policy.ClassSuccess {
+		if f.of.body.broken() { // the server answered to half of the body
+			o.Class = policy.ClassIgnored
+		}
+		o.Fixed = f.of.body.fixed()
+		f.of.attend()
+		if f.resp != nil {
+			f.of.status.Store(f.statusError().packed())
+		}
+	}
+	return o
+}
 
 // WithClassify returns a context whose requests are read by by in place of the
 // dependency's classifier ([gabion.WithClassify]); the rules are the same.

@@ -37,7 +37,7 @@ func (c *exchange) deliver(f *httpAttempt, attempt *gabion.Attempt, err error) *
 		c.explain(b.why)
 	}
 	c.tell(b.why, gabion.AttemptNumber(attempt.Context()), resp.StatusCode)
-	if c.reads() && resp.StatusCode < 300 && resp.Header["Content-Encoding"] == nil { // packed bytes say nothing
+	if c.meter.reads() && resp.StatusCode < 300 && resp.Header["Content-Encoding"] == nil { // packed bytes say nothing
 		b.usage = new(usageReader)
 	}
 	if rw, ok := resp.Body.(io.ReadWriteCloser); ok {

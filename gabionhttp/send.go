@@ -64,7 +64,7 @@ func (c *exchange) send(ctx context.Context) (*httpAttempt, error) {
 		return f, timedOut(ctx, err)
 	}
 	f.resp = resp
-	c.tellLeft(ctx, resp.Header)
+	c.meter.tellLeft(ctx, resp.Header)
 	f.peek(resp)
 	return f, nil
 }

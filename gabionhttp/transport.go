@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
-	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
@@ -170,10 +169,9 @@ type exchange struct {
 	call     time.Duration     // the policy's
 	ours     bool              // the dependency is internal
 	ways     []policy.Endpoint // never changes
-	priced   []policy.Price    // the policy's; never changes
-	quotas   []policy.Quota    // the policy's; never changes
-	safe     bool              // the policy says so of everything
-	serial   bool              // no two attempts are out at once, so that none outlives the call
+	meter    meter
+	safe     bool // the policy says so of everything
+	serial   bool // no two attempts are out at once, so that none outlives the call
 	priority policy.Priority
 	key      string             // the caller's
 	asked    classifier         // nil means that the status and the error alone decide
@@ -194,10 +192,7 @@ type exchange struct {
 func (c *exchange) learn(p *policy.Policy) {
 	c.call = p.Timeout.Call
 	c.codes, c.rules, c.margin, c.ours, c.safe = &p.GRPC, &p.HTTP, max(p.Timeout.HopMargin, 0), p.Trust == policy.Internal, p.Safe
-	c.priority, c.ways, c.priced = gabion.PriorityOf(c.req.Context()), p.Endpoints.List, p.Prices
-	if c.quotas = p.RateLimit.Quotas; p.RateLimit.Off {
-		c.quotas = nil
-	}
+	c.priority, c.ways, c.meter = gabion.PriorityOf(c.req.Context()), p.Endpoints.List, meterOf(p)
 	c.serial = p.Hedge.Max <= 0 || len(c.req.Trailer) > 0 || // which are set while the body is read, one at a time
 		!machine.HedgeableMethod(c.method(), c.safe) && !c.t.HedgeKeyed
 }
@@ -316,31 +311,6 @@ func (c *exchange) operation() string {
 		return "OTHER"
 	}
 	return c.req.Method
-}
-
-// judge says what an attempt brought, and whether its request could be sent again.
-func judge(f *httpAttempt, err error) policy.Outcome {
-	if f == nil {
-		return classify.Error(err)
-	}
-	var o policy.Outcome
-	if err == nil {
-		o = f.answered(time.Now)
-	} else {
-		o = f.outcome(err)
-	}
-	o = f.decided(o, err)
-	if o.Class != policy.ClassSuccess {
-		if f.of.body.broken() { // the server answered to half of the body
-			o.Class = policy.ClassIgnored
-		}
-		o.Fixed = f.of.body.fixed()
-		f.of.attend()
-		if f.resp != nil {
-			f.of.status.Store(f.statusError().packed())
-		}
-	}
-	return o
 }
 
 func drop(result any) {

@@ -171,9 +171,23 @@ func (u *usage) add(object []byte) {
 
 func tokens(n *float64) bool { return n != nil && *n >= 0 && *n <= mostTokens }
 
+// meter is what a policy wants to know of costs. It never changes.
+type meter struct {
+	prices []policy.Price
+	quotas []policy.Quota
+}
+
+func meterOf(p *policy.Policy) meter {
+	m := meter{prices: p.Prices, quotas: p.RateLimit.Quotas}
+	if p.RateLimit.Off {
+		m.quotas = nil
+	}
+	return m
+}
+
 // reads reports whether answers are searched for what they used.
-func (c *exchange) reads() bool {
-	return len(c.priced) > 0 || slices.ContainsFunc(c.quotas, func(q policy.Quota) bool { return q.Unit != policy.Requests })
+func (m *meter) reads() bool {
+	return len(m.prices) > 0 || slices.ContainsFunc(m.quotas, func(q policy.Quota) bool { return q.Unit != policy.Requests })
 }
 
 // spent counts an answer, and what it says that it used, and corrects what was reserved for the attempt that has that
@@ -187,26 +201,26 @@ func (c *exchange) spent(ctx context.Context, u *usage) {
 			used = append(used, s)
 		}
 	}
-	if len(c.priced) > 0 {
+	if len(c.meter.prices) > 0 {
 		used = adapter.Of(c.t.Dependency).Spent(used)
 	}
 	for _, s := range used {
-		if u.known && s.Unit != policy.Requests && c.quotas != nil {
+		if u.known && s.Unit != policy.Requests && c.meter.quotas != nil {
 			gabion.Spent(ctx, s.Unit, s.Amount)
 		}
 	}
 }
 
 // tellLeft tells the policy's quotas what an answer says of the server's.
-func (c *exchange) tellLeft(ctx context.Context, h http.Header) {
-	if c.quotas != nil && speaks(h) {
+func (m *meter) tellLeft(ctx context.Context, h http.Header) {
+	if m.quotas != nil && speaks(h) {
 		gabion.TellLeft(ctx, remaining(nil, h, time.Now())...)
 	}
 }
 
 // costs adds to opts what the request is thought to use.
 func (c *exchange) costs(opts []gabion.CallOption) []gabion.CallOption {
-	if c.t.Cost == nil || c.quotas == nil {
+	if c.t.Cost == nil || c.meter.quotas == nil {
 		return opts
 	}
 	var used []policy.Spend
@@ -216,7 +230,7 @@ func (c *exchange) costs(opts []gabion.CallOption) []gabion.CallOption {
 		}
 	})
 	opts = opts[:len(opts):len(opts)]
-	for _, s := range policy.Cost(c.priced, used) {
+	for _, s := range policy.Cost(c.meter.prices, used) {
 		opts = append(opts, gabion.WithCost(s.Unit, s.Amount))
 	}
 	return opts

@@ -105,7 +105,7 @@ adapters need of package gabion is in internal/adapter.`)
 }
 
 // mostNames bounds the front door: a reader of its documentation looks at all of it.
-const mostNames = 70
+const mostNames = 72
 
 // frontDoor counts the top-level names of package gabion.
 func frontDoor(t *tree) (found []string) {
@@ -123,7 +123,7 @@ func frontDoor(t *tree) (found []string) {
 }
 
 func TestTheFrontDoorIsSmall(t *testing.T) {
-	keep(t, overCode(frontDoor), "Package gabion has at most 70 exported names at its top level: put what only some users need into another package.")
+	keep(t, overCode(frontDoor), "Package gabion has at most 72 exported names at its top level: put what only some users need into another package.")
 
 	many := "package gabion\n" + strings.Repeat("const A%d = 1\n", mostNames+1)
 	for n := range mostNames + 1 {

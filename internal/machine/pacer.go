@@ -5,7 +5,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/chance"
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // A pacer spaces the calls of a partition after the dependency asked for time. It gives
@@ -266,4 +268,47 @@ func (p *pacer) held(now clock.Instant) (until clock.Instant, held bool) {
 		until, held = max(until, p.dry.until), true
 	}
 	return until, held
+}
+
+// takeStart takes a start time while calls are spaced because the dependency, or this
+// call's partition of it, asked for time. It reports false when the call must wait for
+// it, or has ended.
+func (c *Call) takeStart(p *pacer, now clock.Instant) (due bool) {
+	if c.rules.Policy.Pace.Off || c.taken.has&aStart != 0 {
+		return true
+	}
+	if p.dry.on.Load() && !p.awaitRoom(c, now) {
+		return false
+	}
+	if !p.active.Load() {
+		return true
+	}
+	last := p.last(c, now)
+	at, ok := p.reserve(now, last, c.deadline, chance.U(c.draw(), 0, uint64(c.sent.n), chance.Pacing))
+	if !ok {
+		most := last.Sub(now)
+		if at <= last {
+			most = p.longest()
+		}
+		c.tooLong(at.Sub(now), most)
+		c.refuse(now, policy.Paced, at.Sub(now))
+		return false
+	}
+	c.taken.has |= aStart
+	if at <= now {
+		return true
+	}
+	if _, shut := c.shut(at); shut { // no sleep into an open breaker
+		after, _ := c.shut(now)
+		c.refuse(now, policy.BreakerOpen, after)
+		return false
+	}
+	c.waitIn(resting, now, at, policy.ForPace)
+	return false
+}
+
+// paced reports whether calls are spaced, so that a hedge has no place.
+func (c *Call) paced() bool {
+	p := c.part.pacer.Load()
+	return p != nil && p.on() && !c.rules.Policy.Pace.Off
 }
