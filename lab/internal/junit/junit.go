@@ -23,7 +23,7 @@ type Property struct {
 	Value string `xml:"value,attr"`
 }
 
-// An Outcome says how a case ended.
+// A Result says how a case ended.
 type Result uint8
 
 // The outcomes.

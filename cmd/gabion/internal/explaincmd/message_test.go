@@ -27,7 +27,7 @@ func TestReasonsOfMessages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := regexp.MustCompile(`(?m)^\tReason\w+ +Reason = "(\w+)"`).FindAllSubmatch(code, -1)
+	all := regexp.MustCompile(`(?m)^\tCause\w+ +Cause = "(\w+)"`).FindAllSubmatch(code, -1)
 	if len(all) < 20 || len(all) != len(endings()) {
 		t.Errorf("package inbox has %d reasons, and the page %d", len(all), len(endings()))
 	}
