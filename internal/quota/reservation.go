@@ -51,7 +51,9 @@ func (g *Group) Reserve(cost *Cost, tenant string, p policy.Priority) *Reservati
 // Ask asks for room; see [Group.Ask].
 func (r *Reservation) Ask(now, last clock.Instant, w Waker) (at clock.Instant, a Answer) {
 	if w != nil {
+		r.group.mu.Lock() // it may stand in line, where others read it
 		r.waker = w
+		r.group.mu.Unlock()
 	}
 	return r.group.Ask(now, last, r)
 }
