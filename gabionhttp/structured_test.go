@@ -66,7 +66,7 @@ func FuzzStructuredFields(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, field string) {
 		if len(field) > maxField-2 || strings.Count(field, ",") > maxMembers-2 {
-			t.Skip()
+			return // longer than is read
 		}
 		got, ok := parsed(field)
 		if want := model.MatchString(field) && !strings.HasSuffix(field, "\n"); ok != want {
