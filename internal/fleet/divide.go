@@ -20,7 +20,8 @@ const (
 // processes, or of the store's servers, may differ over that length.
 //
 // Division is max–min fair by demand: no process is given more than it wants while another one
-// wants more than it has (Bertsekas and Gallager, "Data Networks", 1992, section 6.5). Of what is left over, three
+// wants more than it has (Bertsekas and Gallager, "Data Networks", 1992, section 6.5). What is left then is divided
+// in the same way by the Room that they ask for. Of what is left over, three
 // quarters are spread evenly as room to grow, and one quarter waits for a process whose demand rises.
 //
 // Of each process the larger is counted of its share and of what it may not have heard to be
@@ -76,7 +77,6 @@ func (m *member) live(now int64) bool { return m.report != nil && !m.report.Leav
 type claim struct {
 	pod   int
 	ask   *Demand // nil if the process wants nothing
-	want  float64
 	force float64 // the most that may be in force in it now
 	share float64 // what it is given
 }
@@ -124,15 +124,21 @@ func (d *division) name() {
 	wanted := map[string]int{}
 	for i := range d.pods {
 		m := &d.pods[i]
-		if m.old != nil {
-			for _, r := range d.old.Resources {
-				wanted[r.Name] += 0
+		if m.live(d.now) {
+			for k := range m.report.Demands {
+				wanted[m.report.Demands[k].Resource]++
 			}
 		}
-		if m.live(d.now) {
-			for _, ask := range m.report.Demands {
-				wanted[ask.Resource]++
+		if m.old == nil {
+			continue
+		}
+		for k, amount := range m.old.Shares {
+			if amount > 0 {
+				wanted[d.old.Resources[k].Name] += 0
 			}
+		}
+		for _, w := range m.old.Was {
+			wanted[d.old.Resources[w.Resource].Name] += 0
 		}
 	}
 	names := make([]string, 0, len(wanted))
@@ -277,33 +283,39 @@ func (d *division) share(r Resource, claims []claim) Resource {
 // target returns what each would be given if nothing were in force; the level up to which one that wants more
 // could be given more; and whether they want more than there is.
 func target(r Resource, asking []*claim) (targets []float64, level float64, short bool) {
-	wants, sum := make([]float64, len(asking)), 0.0
+	wants, rooms, sum := make([]float64, len(asking)), make([]float64, len(asking)), 0.0
 	for i, c := range asking {
 		least := min(c.ask.Least, r.Total/float64(len(asking)))
-		want := min(max(c.ask.Want, least), r.Total)
+		wants[i], rooms[i] = min(max(c.ask.Want, least), r.Total), c.ask.Room
 		if r.Whole {
-			want = min(math.Ceil(want), r.Total)
+			wants[i], rooms[i] = min(math.Ceil(wants[i]), r.Total), math.Ceil(rooms[i])
 		}
-		wants[i] = want
-		sum += want
+		sum += wants[i]
 	}
 	targets, level = fill(r.Total, wants, asking, r.Whole)
 	if sum > r.Total {
 		return targets, level, true
 	}
-	room := make([]float64, len(asking))
-	for i := range room {
-		room[i] = r.Total
-	}
-	spread := (r.Total - sum) * 3 / 4
+	left := add(targets, r.Total-sum, rooms, asking, r.Whole)
+	spread := left * 3 / 4
 	if r.Whole {
 		spread = math.Ceil(spread)
 	}
-	extra, _ := fill(spread, room, asking, r.Whole)
-	for i := range targets {
-		targets[i] = min(targets[i]+extra[i], r.Total)
+	for i := range rooms {
+		rooms[i] = r.Total
 	}
+	add(targets, spread, rooms, asking, r.Whole)
 	return targets, r.Total, false
+}
+
+// add divides amount among the rooms, adds it to the targets, and returns what is left of it.
+func add(targets []float64, amount float64, rooms []float64, asking []*claim, whole bool) float64 {
+	more, _ := fill(max(amount, 0), rooms, asking, whole)
+	for i, m := range more {
+		targets[i] += m
+		amount -= m
+	}
+	return max(amount, 0)
 }
 
 // total returns the smallest total of those that ask, but not one that a single process reports and that is

@@ -165,12 +165,18 @@ func (h *Holder) Heard(asked clock.Instant, storeNow time.Time, p *Pool) Shares 
 }
 
 // adopt takes the shares of a pool that h did not go by.
+//
+// One with an older version is what the store has after it lost writes. Then a share does not grow: what h reported
+// when it went by that version may be in the store still.
 func (h *Holder) adopt(p *Pool, pod *Pod) {
-	before := h.holds
+	before, back := h.holds, p.Version < h.version
 	h.version, h.owes = p.Version, false
 	h.holds = make(map[string]hold, len(p.Resources))
 	for i, r := range p.Resources {
 		amount := pod.Share(i)
+		if back {
+			amount = min(amount, before[r.Name].amount)
+		}
 		h.holds[r.Name] = hold{amount: amount, level: r.Level, short: r.Short}
 		if r.Short && amount < before[r.Name].amount {
 			h.owes = true
