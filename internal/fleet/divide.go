@@ -17,7 +17,7 @@ const (
 
 // Divide returns the pool that follows p, which may be nil, at the time storeNow of the store. The reports are all
 // that the store has. Length is that of a lease. Skew is by how much the clocks of two
-// processes, or of the store's servers, may differ over that length.
+// processes, or of the store's servers, may differ over that length; less than a sixty-fourth of it counts as that.
 //
 // Division is max–min fair by demand: no process is given more than it wants while another one
 // wants more than it has (Bertsekas and Gallager, "Data Networks", 1992, section 6.5). What is left then is divided
@@ -39,8 +39,8 @@ func Divide(p *Pool, reports []Report, storeNow time.Time, length, skew time.Dur
 		old:    p,
 		now:    min(max(storeNow.UnixMicro(), 0), latest),
 		length: min(max(length.Microseconds(), 1), maxLength),
-		skew:   max(skew.Microseconds(), 0),
 	}
+	d.skew = max(skew.Microseconds(), d.length/tolerance)
 	d.gather(reports)
 	d.name()
 	d.claim()
@@ -197,12 +197,12 @@ func (d *division) inForce(m *member) (all []Was) {
 	if m.old == nil || m.report != nil && m.report.Leaves {
 		return nil
 	}
-	// Nobody divided for longer than a lease: the store was away, or its clock stepped. Then
-	// what was held is in force in those that did not hear anything, and is counted once more.
-	away := d.now-d.old.At > d.length
+	// No process divided for half of a lease: the store was away, or its clock stepped. Then
+	// what was held may be in force in those that did not hear anything, and is counted once more.
+	away := d.now-d.old.At > d.length/2
 	add := func(w Was) {
 		w.Until = min(d.old.At+w.Until, d.now+d.length)
-		if away && w.Version == d.old.Version {
+		if away {
 			w.Until = d.now + d.length
 		}
 		name := d.old.Resources[w.Resource].Name
