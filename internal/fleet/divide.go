@@ -229,9 +229,7 @@ func (d *division) inForce(m *member) (all []Was) {
 		add(w)
 	}
 	for i, amount := range m.old.Shares {
-		if m.old.Until > 0 {
-			add(Was{Version: d.old.Version, Resource: i, Amount: amount, Until: m.old.Until})
-		}
+		add(Was{Version: d.old.Version, Resource: i, Amount: amount, Until: m.old.Until})
 	}
 	return all
 }

@@ -126,6 +126,20 @@ func TestTheLeaseOfTheDeadEnds(t *testing.T) {
 	}
 }
 
+// The store's clock steps an hour back: then leases seem to end in an hour. They are counted for their length at most.
+func TestALeaseIsNoLongerAfterTheClockSteppedBack(t *testing.T) {
+	d := Demand{Resource: "r", Total: 100, Want: 100}
+	p := Divide(nil, []Report{asks("a", 1, 0, d), asks("c", 1, 0, d)}, noon, lease, 0)
+	back := noon.Add(-time.Hour)
+	for k := range 5 { // a died, and c is given less than it had and never reports again
+		b := asks("b", uint64(k+1), p.Version, Demand{Resource: "r", Total: 100, Want: 100, Holds: p.holdsOf("b")})
+		p = Divide(p, []Report{asks("a", 1, 0, d), b, asks("c", 2, 0, d)}, back.Add(time.Duration(k)*time.Second), lease, 0)
+	}
+	if got := given(p); got["b"] != 100 {
+		t.Errorf("given %v, want everything for b", got)
+	}
+}
+
 func (p *Pool) holdsOf(id string) float64 {
 	if pod := p.Pod(id); pod != nil {
 		return pod.Share(0)
