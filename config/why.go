@@ -91,6 +91,6 @@ var why = map[string]string{
 	"fleet.slots":                 "As fleet.rate. How much a dependency can work on at once is often a number for all its callers.",
 	"fleet.quotas":                "As fleet.rate. Where answers say what is left, processes share a quota even without it.",
 	"fleet.budget":                "As fleet.rate. It matters for many processes of which each makes few calls: in an outage each can spend its own reserve.",
-	"fleet.lost":                  "An equal part is right while there are as many processes as before. One that starts while the store is away knows of no other and uses the whole.",
+	"fleet.lost":                  "The last shares add up to no more than the whole, however long the store is away. Only processes that start meanwhile use more: a tenth each.",
 	"partitions.idle":             "What is known of a partition that had no call for this long is out of date. Its memory is freed.",
 }

@@ -2,7 +2,7 @@ package policy
 
 // Fleet says which limits the processes of a fleet have together: see package fleet. The numbers of these
 // limits are then what all processes may use, and each has a share of them that follows what it needs. The
-// zero Fleet shares nothing. A process that joined no fleet is one of its own.
+// zero Fleet shares nothing. A process that joined no fleet has the whole.
 type Fleet struct {
 	// Rate shares RateLimit.Rate, and Burst in proportion.
 	Rate bool
@@ -18,8 +18,8 @@ type Fleet struct {
 	Budget bool
 
 	// Lost is how much of each whole a process uses once its share has ended and the store is still away. Zero
-	// means an equal part, by as many processes as it last heard of: all of it if it never heard of another.
-	// Off means none, so every call is refused that needs some.
+	// means the share that it had last, which all together are no more than the whole; of a process that never had
+	// one it means a tenth of the whole. Off means nothing, so every call is refused that needs some.
 	Lost Ratio
 }
 
