@@ -39,6 +39,7 @@ var plan = map[string]room{
 	"internal/clock":     {floor: ground},
 	"internal/chance":    {floor: ground},
 	"internal/endpoints": {floor: ground},
+	"internal/fleet":     {floor: ground},
 	"internal/window":    {floor: ground},
 	"internal/breaker":   {floor: ground},
 	"internal/budget":    {floor: ground},
