@@ -174,19 +174,6 @@ func (s *Server) Pid() int {
 	return s.child.cmd.Process.Pid
 }
 
-// Pause stops the server's process for some time, as a machine that swaps would: connections stay, and nothing is
-// answered. A server of several processes is stopped in part.
-func (s *Server) Pause(d time.Duration) {
-	s.t.Helper()
-	if err := s.child.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		s.t.Fatalf("testservers: pause %s: %v", s.kind.name, err)
-	}
-	time.Sleep(d)
-	if err := s.child.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		s.t.Fatalf("testservers: go on with %s: %v", s.kind.name, err)
-	}
-}
-
 // Kill ends the server at once, as a power cut would end its process, and
 // returns when it is gone.
 func (s *Server) Kill() { s.signal(os.Kill) }
