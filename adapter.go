@@ -100,6 +100,23 @@ func (a address) Leave(v adapter.Visit, class policy.Class) {
 	a.of.Leave(clock.Instant(v.Began), a.d.now(), v.Permit, class)
 }
 
+// Lease implements adapter.Dependency.
+func (a adapted) Lease(l *adapter.Lease) {
+	if l == nil {
+		a.d.state.Lease(a.d.now(), nil)
+	} else {
+		a.d.state.Lease(a.d.now(), &machine.Lease{Until: a.d.instant(l.Until), Share: l.Share, Lost: l.Lost})
+	}
+	a.d.deliver(nil)
+}
+
+// Doubt implements adapter.Dependency.
+func (a adapted) Doubt(partition string, until time.Time) {
+	if b := a.d.state.Breaker(partition); b != nil {
+		b.Doubt(a.d.instant(until))
+	}
+}
+
 // Spent implements adapter.Dependency.
 func (a adapted) Spent(used []policy.Spend) []policy.Spend { return a.d.state.Spent(used) }
 

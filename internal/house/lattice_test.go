@@ -39,6 +39,7 @@ var plan = map[string]room{
 	"internal/clock":     {floor: ground},
 	"internal/chance":    {floor: ground},
 	"internal/endpoints": {floor: ground},
+	"internal/fleet":     {floor: ground},
 	"internal/window":    {floor: ground},
 	"internal/breaker":   {floor: ground},
 	"internal/budget":    {floor: ground},
@@ -109,7 +110,11 @@ var plan = map[string]room{
 
 	"proxy": {floor: fourth},
 
-	"internal/adapter":     {floor: basement, also: []string{"policy", "internal/breaker"}},                                         // its answers, and the permit of an address
+	"internal/fleet":    {floor: ground},                                          // holder and pool
+	"fleet":             {floor: fourth, also: []string{"internal/adapter"}},      // the goroutine of a member; asks the front door what users may not
+	"fleet/fleettest":   {floor: basement, also: []string{"fleet"}},               // its conformance suite for stores
+
+	"internal/adapter":     {floor: basement, also: []string{"policy", "internal/breaker", "internal/machine"}},                     // its answers, the permit of an address, and a share
 	"internal/serving":     {floor: basement, also: []string{"policy", "internal/admission", "internal/clock", "internal/learned"}}, // the ground floor's queue with a clock, for servers
 	"internal/behaviour":   {floor: basement},                                                                                       // nothing but tests: the front door as callers see it
 	"internal/house":       {floor: basement},

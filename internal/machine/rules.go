@@ -7,6 +7,7 @@ import (
 
 	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/budget"
+	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/learned"
 	"github.com/gabion-go/gabion/internal/ratelimit"
 	"github.com/gabion-go/gabion/policy"
@@ -46,6 +47,14 @@ type Rules struct {
 	throttled bool
 	whole     things // what wraps the whole call and not each attempt
 	parts     bool   // some layer is on that not every dependency has
+	unusual   bool   // there are quotas, or a lease
+
+	// What lease.go adds to rules that are one State's own.
+	base   *Rules // the policy's; nil of rules that are
+	lease  *Lease
+	mine   *Share        // of the lease, that is in force; nil without one
+	until  clock.Instant // when that ends
+	series uint32        // of turns of the rate limit; those of another one are void
 }
 
 // contentionWindow is the time over which conflicts and what is made again after them
@@ -109,6 +118,7 @@ func compile(p policy.Policy) *Rules {
 		r.whole |= aPlace
 	}
 	r.plain = !r.placed() && r.whole == 0 && !r.throttled && !r.learns && r.limit == nil && p.RateLimit.Rate == 0 && len(p.RateLimit.Quotas) == 0 && p.Hedge.Max <= 0
+	r.unusual = len(p.RateLimit.Quotas) > 0
 	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || r.throttled || r.deposits || r.bucket
 	return r
 }

@@ -168,6 +168,44 @@ func (l *Limiter) Reset() {
 	l.word.Store(0)
 }
 
+// Change goes on under other rules. Turns that lie ahead are void: those who have one must ask again, and must
+// not give it back. What is left of the burst stays, up to the new burst. So of limiters whose rules change and
+// always add up to no more than a whole, the turns do not either.
+func (l *Limiter) Change(now clock.Instant, from, to Rules) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.free = nil
+	l.spare.Store(0)
+	for {
+		old := l.word.Load()
+		if l.word.CompareAndSwap(old, word(carry(instant(old), now, from, to))) {
+			return
+		}
+	}
+}
+
+// carry is when the bucket is full under other rules.
+func carry(full, now clock.Instant, from, to Rules) clock.Instant {
+	if from.Interval <= 0 || to.Interval <= 0 {
+		return instant(0) // nothing was counted, or nothing will be
+	}
+	before, slackBefore := from.spacing()
+	interval, slack := to.spacing()
+	next := full.Add(-slackBefore)
+	if next > now { // the last turn that has come was this much before the next
+		since := before - 1 - (next.Sub(now)-1)%before
+		return now.Add(interval - since + slack)
+	}
+	turns, rest := bits.Mul64(uint64(now.Sub(next)), uint64(interval))
+	left := slack
+	if turns < uint64(before) {
+		if q, _ := bits.Div64(turns, rest, uint64(before)); q < uint64(slack) {
+			left = time.Duration(q)
+		}
+	}
+	return now.Add(slack - left)
+}
+
 // Ahead returns how many turns that lie ahead are taken, and how long after now the next
 // one is free.
 func (l *Limiter) Ahead(now clock.Instant, r Rules) (turns int64, next time.Duration) {

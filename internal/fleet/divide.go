@@ -1,0 +1,412 @@
+package fleet
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	maxWas  = 4  // earlier amounts of a resource that are kept apart for a process; more are added up as one that holds longer
+	maxPast = 64 // versions that are remembered; an Ack of an older one acknowledges nothing
+
+	smallest = 1e-9 // a total that is less is nothing: it could not be rounded
+)
+
+// Divide returns the pool that follows p, which may be nil, at the time storeNow of the store. The reports are all
+// that the store has. Length is that of a lease. Skew is by how much the clocks of two
+// processes, or of the store's servers, may differ over that length.
+//
+// Division is max–min fair by demand: no process is given more than it wants while another one
+// wants more than it has (Bertsekas and Gallager, "Data Networks", 1992, section 6.5). Of what is left over, three
+// quarters are spread evenly as room to grow, and one quarter waits for a process whose demand rises.
+//
+// Of each process the larger is counted of its share and of what it may not have heard to be
+// less. A share grows only by what is then left of the total. So a share that becomes smaller is
+// given to others after its holder has reported that it goes by the new pool, or after its lease has ended.
+//
+// A wild report does no harm to others. Numbers that make no sense void a demand. A process is never given more
+// than the level at which all that want as much have the same. An Ack or Holds that is not true takes only from what
+// is counted for its own process. A Total counts for all, and the smallest does, because a limit that some
+// process knows to be lower may be the true one; but one that is less than a tenth of the median does only
+// if two processes say so. A process that reports resources that others do not
+// know takes nothing of theirs. P is not changed.
+func Divide(p *Pool, reports []Report, storeNow time.Time, length, skew time.Duration) *Pool {
+	d := division{
+		old:    p,
+		now:    min(max(storeNow.UnixMicro(), 0), latest),
+		length: min(max(length.Microseconds(), 1), maxLength),
+		skew:   max(skew.Microseconds(), 0),
+	}
+	d.gather(reports)
+	d.name()
+	d.claim()
+	for i := range d.resources {
+		d.resources[i] = d.share(d.resources[i], d.claims[i])
+	}
+	return d.pool()
+}
+
+// division is a Divide that goes on. Its times are absolute.
+type division struct {
+	old               *Pool
+	now, length, skew int64
+	pods              []member // by ID
+	resources         []Resource
+	index             map[string]int
+	claims            [][]claim // by resource
+}
+
+// member is a process that is counted.
+type member struct {
+	id     string
+	count  uint64
+	until  int64
+	report *Report // nil if the store has none
+	old    *Pod    // nil if it is new
+	force  []Was   // what may be in force in it, by the index of the new resources
+	row    []float64
+}
+
+func (m *member) live(now int64) bool { return m.report != nil && !m.report.Leaves && m.until > now }
+
+// claim is what one process wants and may have of one resource.
+type claim struct {
+	pod   int
+	ask   *Demand // nil if the process wants nothing
+	want  float64
+	force float64 // the most that may be in force in it now
+	share float64 // what it is given
+}
+
+// gather brings the processes of the pool and the reports together.
+func (d *division) gather(reports []Report) {
+	if d.old != nil {
+		d.pods = make([]member, 0, len(d.old.Pods)+8)
+		for i := range d.old.Pods {
+			pod := &d.old.Pods[i]
+			until := min(d.old.At+pod.Until, d.now+d.length) // the store's clock may have stepped back
+			d.pods = append(d.pods, member{id: pod.ID, count: pod.Count, until: until, old: pod})
+		}
+	}
+	known := len(d.pods)
+	sorted := make([]*Report, len(reports))
+	for i := range reports {
+		sorted[i] = &reports[i]
+	}
+	slices.SortFunc(sorted, func(a, b *Report) int {
+		return cmp.Or(strings.Compare(a.ID, b.ID), cmp.Compare(b.Count, a.Count))
+	})
+	for i, r := range sorted {
+		if i > 0 && sorted[i-1].ID == r.ID {
+			continue
+		}
+		at, found := slices.BinarySearchFunc(d.pods[:known], r.ID, func(m member, id string) int { return strings.Compare(m.id, id) })
+		switch {
+		case found:
+			m := &d.pods[at]
+			m.report = r
+			if r.Count > m.count {
+				m.count, m.until = r.Count, d.now+d.length
+			}
+		case len(d.pods) < MaxPods && validName(r.ID):
+			d.pods = append(d.pods, member{id: r.ID, count: r.Count, until: d.now + d.length, report: r})
+		}
+	}
+	slices.SortFunc(d.pods, func(a, b member) int { return strings.Compare(a.id, b.id) })
+}
+
+// name lists the resources: those that most processes want first, so that others' rows are short, and those that
+// one process made up are the first to be too many.
+func (d *division) name() {
+	wanted := map[string]int{}
+	for i := range d.pods {
+		m := &d.pods[i]
+		if m.old != nil {
+			for _, r := range d.old.Resources {
+				wanted[r.Name] += 0
+			}
+		}
+		if m.live(d.now) {
+			for _, ask := range m.report.Demands {
+				wanted[ask.Resource]++
+			}
+		}
+	}
+	names := make([]string, 0, len(wanted))
+	for name := range wanted {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(wanted[b], wanted[a]), strings.Compare(a, b))
+	})
+	names = names[:min(len(names), MaxResources)]
+	d.index = make(map[string]int, len(names))
+	d.resources, d.claims = make([]Resource, len(names)), make([][]claim, len(names))
+	for i, name := range names {
+		d.index[name] = i
+		d.resources[i].Name = name
+	}
+}
+
+// claim lists for each resource which processes want some of it, and in which some may be in force.
+func (d *division) claim() {
+	at := make([]int, len(d.resources)) // 1 + the index of this process's claim
+	touched := []int(nil)
+	for i := range d.pods {
+		m := &d.pods[i]
+		m.force = d.inForce(m)
+		of := func(resource int) *claim {
+			if at[resource] == 0 {
+				d.claims[resource] = append(d.claims[resource], claim{pod: i})
+				at[resource] = len(d.claims[resource])
+				touched = append(touched, resource)
+			}
+			return &d.claims[resource][at[resource]-1]
+		}
+		for _, w := range m.force {
+			c := of(w.Resource)
+			c.force = max(c.force, w.Amount)
+		}
+		if m.live(d.now) {
+			for k := range m.report.Demands {
+				ask := &m.report.Demands[k]
+				if resource, ok := d.index[ask.Resource]; ok {
+					of(resource).ask = ask
+				}
+			}
+		}
+		for _, resource := range touched {
+			at[resource] = 0
+		}
+		touched = touched[:0]
+	}
+}
+
+// inForce returns what may be in force in m: what it was given by the old pool and by those before it, without
+// what has ended and what its report says that it does not hold.
+func (d *division) inForce(m *member) (all []Was) {
+	if m.old == nil || m.report != nil && m.report.Leaves {
+		return nil
+	}
+	// Nobody divided for longer than a lease: the store was away, or its clock stepped. Then
+	// what was held is in force in those that did not hear anything, and is counted once more.
+	away := d.now-d.old.At > d.length
+	add := func(w Was) {
+		w.Until = min(d.old.At+w.Until, d.now+d.length)
+		if away && w.Version == d.old.Version {
+			w.Until = d.now + d.length
+		}
+		name := d.old.Resources[w.Resource].Name
+		resource, ok := d.index[name]
+		if !ok || w.Until+d.skew <= d.now {
+			return
+		}
+		w.Resource = resource
+		if m.report != nil && d.heard(m.report.Ack) && w.Version <= m.report.Ack {
+			held := 0.0
+			if ask := m.report.demand(name); ask != nil {
+				held = ask.Holds
+			}
+			w.Amount = min(w.Amount, held)
+		}
+		if w.Amount > 0 {
+			all = append(all, w)
+		}
+	}
+	for _, w := range m.old.Was {
+		add(w)
+	}
+	for i, amount := range m.old.Shares {
+		if m.old.Until > 0 {
+			add(Was{Version: d.old.Version, Resource: i, Amount: amount, Until: m.old.Until})
+		}
+	}
+	return all
+}
+
+// heard reports whether ack is a division that this pool follows. One that the store lost is not.
+func (d *division) heard(ack uint64) bool {
+	return ack == d.old.Version || slices.Contains(d.old.Past, ack)
+}
+
+// share divides one resource among its claims.
+func (d *division) share(r Resource, claims []claim) Resource {
+	var asking []*claim
+	free := 0.0
+	for i := range claims {
+		c := &claims[i]
+		free -= c.force
+		if c.ask != nil {
+			asking = append(asking, c)
+			r.Whole = r.Whole || c.ask.Whole
+		}
+	}
+	if len(asking) == 0 {
+		return r
+	}
+	r.Total = total(asking)
+	if r.Whole {
+		r.Total = math.Floor(r.Total)
+	}
+	if r.Total < smallest {
+		return r
+	}
+	free += r.Total
+	targets, level, short := target(r, asking)
+	r.Level, r.Short = level, short
+
+	// Who has to give back is given its target at once. Who is to grow shares what is free.
+	needs := make([]float64, len(asking))
+	for i, c := range asking {
+		needs[i] = max(0, targets[i]-c.force)
+	}
+	grants, _ := fill(max(free, 0), needs, asking, r.Whole)
+	for i, c := range asking {
+		c.share = targets[i]
+		if needs[i] > 0 {
+			c.share = c.force + grants[i]
+		}
+		c.share = round(c.share, r.Total, r.Whole)
+	}
+	return r
+}
+
+// target returns what each would be given if nothing were in force; the level up to which one that wants more
+// could be given more; and whether they want more than there is.
+func target(r Resource, asking []*claim) (targets []float64, level float64, short bool) {
+	wants, sum := make([]float64, len(asking)), 0.0
+	for i, c := range asking {
+		least := min(c.ask.Least, r.Total/float64(len(asking)))
+		want := min(max(c.ask.Want, least), r.Total)
+		if r.Whole {
+			want = min(math.Ceil(want), r.Total)
+		}
+		wants[i] = want
+		sum += want
+	}
+	targets, level = fill(r.Total, wants, asking, r.Whole)
+	if sum > r.Total {
+		return targets, level, true
+	}
+	room := make([]float64, len(asking))
+	for i := range room {
+		room[i] = r.Total
+	}
+	spread := (r.Total - sum) * 3 / 4
+	if r.Whole {
+		spread = math.Ceil(spread)
+	}
+	extra, _ := fill(spread, room, asking, r.Whole)
+	for i := range targets {
+		targets[i] = min(targets[i]+extra[i], r.Total)
+	}
+	return targets, r.Total, false
+}
+
+// total returns the smallest total of those that ask, but not one that a single process reports and that is
+// less than a tenth of the median.
+func total(asking []*claim) float64 {
+	all := make([]float64, len(asking))
+	for i, c := range asking {
+		all[i] = c.ask.Total
+	}
+	slices.Sort(all)
+	if len(all) > 2 && all[0] < all[len(all)/2]/10 {
+		return all[1]
+	}
+	return all[0]
+}
+
+// round makes a share whole, or a multiple of between a millionth and a ten-millionth of the total,
+// so that it is written with few digits. It rounds down.
+func round(share, total float64, whole bool) float64 {
+	const almost = 1 + 1e-12 // 0.3 is 2.9999999999999996 tenths
+	if whole {
+		return math.Floor(share * almost)
+	}
+	digits := 6 - math.Floor(math.Log10(total))
+	unit := math.Pow(10, math.Abs(digits))
+	if digits < 0 {
+		return math.Floor(share/unit*almost) * unit
+	}
+	return math.Floor(share*unit*almost) / unit
+}
+
+// pool writes down what was divided.
+func (d *division) pool() *Pool {
+	next := &Pool{Format: format, Version: uint64(max(d.now, 1)), At: d.now, Length: d.length, Resources: d.resources}
+	if d.old != nil {
+		next.Version = max(next.Version, d.old.Version+1)
+		next.Known = d.old.Known
+		next.Past = d.past()
+	}
+	for i, claims := range d.claims {
+		for _, c := range claims {
+			if c.share > 0 {
+				m := &d.pods[c.pod]
+				m.row = append(m.row, make([]float64, i+1-len(m.row))...)
+				m.row[i] = c.share
+			}
+		}
+	}
+	for i := range d.pods {
+		m := &d.pods[i]
+		was := d.was(m)
+		// A process that is gone is remembered as long as the store has its report, so that it is not taken for
+		// a new one.
+		if len(was) == 0 && (m.report == nil || m.report.Leaves) {
+			continue
+		}
+		until := max(m.until-d.now, -latest)
+		next.Pods = append(next.Pods, Pod{ID: m.id, Count: m.count, Until: until, Shares: m.row, Was: was})
+	}
+	return next
+}
+
+// past returns the versions that processes may go by still.
+func (d *division) past() []uint64 {
+	oldest := uint64(max(0, d.now-d.length-d.skew))
+	past := append(slices.Clone(d.old.Past), d.old.Version)
+	past = slices.DeleteFunc(past, func(v uint64) bool { return v < oldest && v != d.old.Version })
+	return past[max(0, len(past)-maxPast):]
+}
+
+// was returns what may be in force in m beside its new shares.
+func (d *division) was(m *member) []Was {
+	share := func(resource int) float64 {
+		if resource >= len(m.row) {
+			return 0
+		}
+		return m.row[resource]
+	}
+	all := slices.DeleteFunc(m.force, func(w Was) bool { return w.Amount <= share(w.Resource) })
+	slices.SortStableFunc(all, func(a, b Was) int {
+		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(b.Version, a.Version))
+	})
+	// From the latest to the earliest: one that gave no more than a later one says nothing.
+	kept := all[:0]
+	of := 0 // how many of kept are of the resource
+	for _, w := range all {
+		if of == 0 || kept[len(kept)-1].Resource != w.Resource {
+			of = 1
+			kept = append(kept, w)
+			continue
+		}
+		last := &kept[len(kept)-1]
+		switch {
+		case w.Amount <= last.Amount && w.Until <= last.Until:
+		case of == maxWas:
+			last.Amount, last.Until = max(last.Amount, w.Amount), max(last.Until, w.Until)
+		default:
+			of++
+			kept = append(kept, w)
+		}
+	}
+	for i := range kept {
+		kept[i].Until -= d.now
+	}
+	return kept
+}

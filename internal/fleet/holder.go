@@ -1,0 +1,280 @@
+package fleet
+
+import (
+	"math"
+	"time"
+
+	"github.com/gabion-go/gabion/internal/clock"
+)
+
+// Shares are what may be in force in a process.
+type Shares struct {
+	// Until is when the lease ends. It is never later than the end that the pool knows. At and after it each
+	// Share's After is in force, without another word of the Holder. The zero Shares have no
+	// Amounts, and nothing may be in force.
+	Until clock.Instant
+
+	// Lost reports that the store did not answer when it was asked last.
+	Lost bool
+
+	// Pods is how many processes hold shares, as the pool that was heard last says.
+	Pods int
+
+	// Amounts are in the order of the demands.
+	Amounts []Share
+}
+
+// Share is what may be in force of one resource.
+type Share struct {
+	Resource string
+	Total    float64 // of the demand
+	Amount   float64 // in force before Until
+	After    float64 // in force from Until on: zero unless the store is known not to answer
+}
+
+// Holder is one process's side of a fleet. Its methods are for one goroutine. A renewal is:
+//
+//	shares, lower := h.Falling(now, demands) // in force before anything is sent
+//	report := h.Report(now, demands)         // put it, and read the pool: asked is now
+//	pool := …                                // what the store has; nil if it has none
+//	if h.Due(storeNow, pool, u) { … }        // list the reports, Divide, and swap; whose swap fails reads again
+//	shares = h.Heard(asked, storeNow, pool)  // or Failed, if the store did not answer
+//	next := h.Next(now, u)
+//
+// A request to the store should be given up after a twelfth of the length of the lease. Then a process knows
+// before its lease ends that the store is gone.
+type Holder struct {
+	id     string
+	length time.Duration
+
+	count   uint64 // reports made
+	version uint64 // of the pool that it goes by
+	until   clock.Instant
+	heard   bool          // it has heard anything
+	asked   clock.Instant // when it asked for what it heard last
+	sent    clock.Instant // when it reported last
+	given   bool          // the pool that it heard last has it
+	owes    bool          // a share became smaller while others want more: they wait for its report
+	fails   int           // since it heard last
+	pods    int
+
+	demands []Demand
+	holds   map[string]hold // by resource; as many as the demands and the pool have
+}
+
+// hold is what a process has of one resource.
+type hold struct {
+	amount float64 // given, less what it gave back
+	level  float64 // what could be had by asking
+	short  bool    // others want more than they have
+}
+
+// never is before every lease.
+const never = clock.Instant(math.MinInt64)
+
+// New returns the Holder of a process. The ID must differ from that of every other process of the fleet,
+// also from those that ended. The length of a lease is that of the fleet; at most a day, and less than
+// a millisecond counts as one.
+func New(id string, length time.Duration) *Holder {
+	length = min(max(length, time.Millisecond), time.Duration(maxLength)*time.Microsecond)
+	return &Holder{id: id, length: length, until: never, asked: never, sent: never, holds: map[string]hold{}}
+}
+
+// ID returns what New was given.
+func (h *Holder) ID() string { return h.id }
+
+// Version returns the version of the pool that h goes by. Zero means none.
+func (h *Holder) Version() uint64 { return h.version }
+
+// gap is the least time between two reports that are not due: a twelfth of a lease.
+func (h *Holder) gap() time.Duration { return h.length / 12 }
+
+// Falling gives back what the process does not need while others want more than they have. What it
+// returns must be in force before the next report is sent, and Used of the report's demands must be read after
+// that. It reports whether a share became smaller.
+func (h *Holder) Falling(now clock.Instant, demands []Demand) (Shares, bool) {
+	h.demands = demands
+	lower := false
+	for _, d := range demands {
+		held, need := h.holds[d.Resource], max(d.Want, d.Least)
+		if d.Whole {
+			need = math.Ceil(need)
+		}
+		// A tenth more than it needs is no reason: estimates move.
+		if now >= h.until || !held.short || !(need*1.1 < held.amount) {
+			continue
+		}
+		held.amount, lower = need, true
+		h.holds[d.Resource] = held
+	}
+	return h.Shares(), lower
+}
+
+// Report returns what to put into the store. The caller adds Facts.
+func (h *Holder) Report(now clock.Instant, demands []Demand) *Report {
+	h.demands, h.sent = demands, now
+	h.count++
+	r := &Report{Format: format, ID: h.id, Count: h.count, Ack: h.version, Demands: make([]Demand, len(demands))}
+	copy(r.Demands, demands)
+	for i := range r.Demands {
+		d := &r.Demands[i]
+		amount, after := h.share(d)
+		if now >= h.until {
+			amount = after
+		}
+		d.Holds = max(amount, clamp(d.Used, math.MaxFloat64))
+	}
+	r.sanitize()
+	return r
+}
+
+// Leave returns the last report of a process that ends. Nothing is in force in it any more.
+func (h *Holder) Leave(now clock.Instant) *Report {
+	h.count++
+	h.sent, h.until, h.fails = now, never, 0
+	clear(h.holds)
+	return &Report{Format: format, ID: h.id, Count: h.count, Ack: h.version, Leaves: true}
+}
+
+// Heard takes the answer to a request that began at asked: the store's time when it answered, and the
+// pool in it, nil if there is none. An answer to an older request than one that was heard already is ignored.
+func (h *Holder) Heard(asked clock.Instant, storeNow time.Time, p *Pool) Shares {
+	if h.heard && asked < h.asked {
+		return h.Shares()
+	}
+	h.heard, h.asked, h.fails = true, asked, 0
+	pod := p.Pod(h.id)
+	h.given = pod != nil && pod.Until > 0
+	if !h.given {
+		// A pool that lost writes, or one that was divided before the first report. What it
+		// holds ends by itself.
+		return h.Shares()
+	}
+	h.pods = p.Live()
+	// The store's clock may have stepped back: then the end seems further away than any lease is long.
+	left := min(p.End(pod).Sub(storeNow), time.Duration(p.Length)*time.Microsecond)
+	until := asked.Add(left)
+	if p.Version == h.version {
+		h.until = max(h.until, until)
+		h.owes = false
+		return h.Shares()
+	}
+	h.adopt(p, pod)
+	h.until = until
+	return h.Shares()
+}
+
+// adopt takes the shares of a pool that h did not go by.
+func (h *Holder) adopt(p *Pool, pod *Pod) {
+	before := h.holds
+	h.version, h.owes = p.Version, false
+	h.holds = make(map[string]hold, len(p.Resources))
+	for i, r := range p.Resources {
+		amount := pod.Share(i)
+		h.holds[r.Name] = hold{amount: amount, level: r.Level, short: r.Short}
+		if r.Short && amount < before[r.Name].amount {
+			h.owes = true
+		}
+	}
+}
+
+// Failed says that the store did not answer, or answered with an error.
+func (h *Holder) Failed(now clock.Instant) Shares {
+	h.fails++
+	return h.Shares()
+}
+
+// Shares returns what may be in force, for the demands that h was given last.
+func (h *Holder) Shares() Shares {
+	s := Shares{Until: h.until, Lost: h.fails > 0, Pods: h.pods, Amounts: make([]Share, len(h.demands))}
+	for i := range h.demands {
+		d := &h.demands[i]
+		amount, after := h.share(d)
+		s.Amounts[i] = Share{Resource: d.Resource, Total: d.Total, Amount: amount, After: after}
+	}
+	return s
+}
+
+// unknown is the part of the total that a process which never had a share has while the store does not
+// answer: it cannot know how many others there are.
+const unknown = 0.1
+
+// share returns what is in force of d's resource before and after the end of the lease.
+func (h *Holder) share(d *Demand) (amount, after float64) {
+	held, known := h.holds[d.Resource]
+	amount = min(held.amount, clamp(d.Total, math.MaxFloat64))
+	switch {
+	case h.fails == 0 || d.Lost < 0:
+		return amount, 0
+	case d.Lost > 0:
+		after = min(d.Lost, 1) * d.Total
+	case known:
+		return amount, amount
+	default:
+		after = unknown * d.Total
+	}
+	if d.Whole {
+		after = max(math.Floor(after), 1)
+	}
+	return amount, after
+}
+
+// Rising reports that it is worth to renew now, because the process wants more than it has and could have
+// more. It does not say so more often than once in a twelfth of the length of a lease, and not while the store does
+// not answer.
+func (h *Holder) Rising(now clock.Instant, demands []Demand) bool {
+	h.demands = demands
+	return h.fails == 0 && h.given && now.Sub(h.sent) >= h.gap() && h.hungry()
+}
+
+// hungry reports that h could have more of something that it wants.
+func (h *Holder) hungry() bool {
+	for _, d := range h.demands {
+		held := h.holds[d.Resource]
+		// A sixteenth is not worth a round trip.
+		if want := min(max(d.Want, d.Least), d.Total, held.level); want > held.amount*17/16 {
+			return true
+		}
+	}
+	return false
+}
+
+// Next returns when to renew, never before now. U is a draw from [0, 1), one for each renewal. Ordinarily that is
+// a third of a lease after the last report. A process that has no share yet, or for whose report others
+// wait, renews after a twelfth. While the store does not answer, the waits double up to the length of a lease, with
+// full jitter, so that its return meets no herd.
+func (h *Holder) Next(now clock.Instant, u float64) clock.Instant {
+	var wait time.Duration
+	switch {
+	case h.fails > 0:
+		bound := min(h.length, h.length/6<<min(h.fails-1, 10))
+		return now.Add(h.length/64 + time.Duration(u*float64(bound)))
+	case !h.given || h.owes:
+		wait = time.Duration((0.75 + 0.5*u) * float64(h.gap()))
+	default:
+		wait = time.Duration((0.9 + 0.2*u) * float64(h.length/3))
+	}
+	return max(now, h.sent.Add(wait))
+}
+
+// Due reports that the process should divide the pool that it just read, and nil if there is none. U is a draw from
+// [0, 1). A pool is due when a quarter of a lease has passed. Then some eight processes of the fleet try in
+// an interval, however many there are; one that is half as old again is divided by anyone who sees it. A
+// process that has no share, or less than it could have, divides earlier, and the whole fleet
+// does not do so more than 24 times in a lease.
+func (h *Holder) Due(storeNow time.Time, p *Pool, u float64) bool {
+	if p == nil {
+		return true
+	}
+	age, interval := p.Age(storeNow), h.length/4
+	pod := p.Pod(h.id)
+	switch {
+	case age < 0: // the store's clock stepped back
+		return age < -interval
+	case age >= interval*3/2:
+		return true
+	case age >= interval && u*float64(p.Live()) < 8:
+		return true
+	}
+	return age >= h.length/24 && (pod == nil || pod.Until <= 0 || h.hungry())
+}
