@@ -221,7 +221,7 @@ func TestFaultyStoresAreFound(t *testing.T) {
 		finds func(*bench)
 		open  func() fleet.Store
 	}{
-		"each process has data of its own":   {twoHandles, func() fleet.Store { return NewMemory() }},
+		"each process has data of its own":    {twoHandles, func() fleet.Store { return NewMemory() }},
 		"a context that is over is no matter": {contextIsOver, func() fleet.Store { return deaf{NewMemory()} }},
 	} {
 		t.Run(what, func(t *testing.T) {
