@@ -28,9 +28,10 @@ type need struct {
 	limits  machine.SharedLimits
 	rate    float64 // that an operator limits all to; 0 means none
 	wants   machine.Wants
-	ahead   uint64 // turns that calls waited for, summed over all looks
-	queued  uint64
-	waiting []uint64 // by quota
+	before  machine.Wants // of the look before
+	late    uint64        // attempts that waited for their turn
+	queued  uint64        // calls that waited for a slot
+	waiting []uint64      // what waited, by quota
 
 	turns, slots fleet.Estimate
 	quotas       []fleet.Estimate
@@ -92,7 +93,7 @@ func (n *need) measure(now clock.Instant, all []fleet.Demand, force amounts) []f
 	if n.limits == 0 {
 		return all
 	}
-	n.wants = n.via.Wants()
+	n.before, n.wants = n.wants, n.via.Wants()
 	if n.wants.Calls != n.calls || n.wants.InUse > 0 {
 		n.called, n.calls = now, n.wants.Calls
 	}
@@ -157,8 +158,10 @@ func (n *need) wantRate(now clock.Instant, p *policy.Policy, lost float64, force
 		d.Total = n.rate
 	}
 	w := &n.wants
-	n.ahead += uint64(max(w.Ahead, 0))
-	d.Want = n.turns.Count(now, count(w.Attempts+w.Refused+w.Ahead), count(w.Refused)+n.ahead, force.of(d.Resource))
+	if w.Ahead > 0 { // then all that were sent since have waited, too
+		n.late += count(w.Attempts - n.before.Attempts + w.Ahead)
+	}
+	d.Want, d.Room = n.turns.Count(now, count(w.Attempts+w.Refused+w.Ahead), n.late, force.of(d.Resource))
 	d.Least = d.Total * hardly
 	return d
 }
@@ -169,8 +172,10 @@ func (n *need) wantSlots(now clock.Instant, p *policy.Policy, lost float64, forc
 		d.Total = float64(p.Bulkhead.Max)
 	}
 	w := &n.wants
-	n.queued += uint64(max(w.Queued, 0))
-	d.Want = n.slots.Level(now, float64(w.InUse+w.Queued), count(w.Calls), count(w.Crowded)+n.queued, force.of(d.Resource))
+	if w.Queued > 0 {
+		n.queued += count(w.Calls - n.before.Calls + int64(w.Queued))
+	}
+	d.Want, d.Room = n.slots.Level(now, float64(w.InUse+w.Queued), count(w.Calls+int64(w.Queued)), n.queued, force.of(d.Resource))
 	d.Used = float64(w.InUse)
 	return d
 }
@@ -183,11 +188,13 @@ func (n *need) wantQuotas(now clock.Instant, p *policy.Policy, lost float64, all
 		d := fleet.Demand{Resource: n.resource(quotaName(q.Unit, q.Span)), Total: q.Amount, Least: q.Amount * hardly, Lost: lost}
 		if i < len(n.wants.Quotas) {
 			w := &n.wants.Quotas[i]
-			missed := uint64(float64(n.wants.Refused) * q.Estimate)
-			n.waiting[i] += uint64(float64(w.Waiting) * q.Estimate)
-			wanted := uint64(max(w.Used, 0)+float64(w.Waiting)*q.Estimate) + missed
-			share := force.of(d.Resource) / q.Span.Seconds()
-			d.Want = n.quotas[i].Count(now, wanted, missed+n.waiting[i], share) * q.Span.Seconds()
+			wanted := w.Used + float64(n.wants.Refused+int64(w.Waiting))*q.Estimate
+			if w.Waiting > 0 && i < len(n.before.Quotas) {
+				n.waiting[i] += uint64(max(w.Used-n.before.Quotas[i].Used, 0) + float64(w.Waiting)*q.Estimate)
+			}
+			spans := q.Span.Seconds()
+			d.Want, d.Room = n.quotas[i].Count(now, uint64(max(wanted, 0)), n.waiting[i], force.of(d.Resource)/spans)
+			d.Want, d.Room = d.Want*spans, d.Room*spans
 		}
 		all = append(all, d)
 	}
