@@ -111,7 +111,7 @@ func TestTheDeathOfTheStoreIsNoEvent(t *testing.T) {
 			t.Errorf("its status is %+v", st)
 		}
 		if st := a.d.Stats(); !st.Share.On || !st.Share.Lost {
-			t.Errorf("the page is told %+v", st.Share)
+			t.Errorf("the statistics are %+v", st.Share)
 		}
 		store.Break(nil)
 		time.Sleep(20 * time.Second)
