@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/adapter"
+	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
@@ -98,6 +99,26 @@ func (a address) Enter() (v adapter.Visit, ok bool) {
 // Leave implements adapter.Address.
 func (a address) Leave(v adapter.Visit, class policy.Class) {
 	a.of.Leave(clock.Instant(v.Began), a.d.now(), v.Permit, class)
+}
+
+// Lease implements adapter.Dependency.
+func (a adapted) Lease(l *adapter.Lease) {
+	if l == nil {
+		a.d.state.Lease(a.d.now(), nil)
+	} else {
+		a.d.state.Lease(a.d.now(), &machine.Lease{Until: a.d.instant(l.Until), Share: l.Share, Lost: l.Lost})
+	}
+	a.d.deliver(nil)
+}
+
+// Wants implements adapter.Dependency.
+func (a adapted) Wants() machine.Wants { return a.d.state.Wants(a.d.now()) }
+
+// Doubt implements adapter.Dependency.
+func (a adapted) Doubt(partition string, until time.Time) {
+	if b := a.d.state.Breaker(partition); b != nil {
+		breaker.Doubt(b, a.d.instant(until))
+	}
 }
 
 // Spent implements adapter.Dependency.

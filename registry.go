@@ -182,9 +182,9 @@ func (r *Registry) instance(parent *Dependency, which instanceOf) *Dependency {
 	d := r.left[which].Value()
 	delete(r.left, which)
 	if d != nil && d.parent == parent {
-		d.state.Reload(d.now(), parent.state.Rules())
+		d.state.Reload(d.now(), parent.state.Rules().Own())
 	} else {
-		d = r.open(which.String(), parent.state.Rules(), parent, optionFunc(track))
+		d = r.open(which.String(), parent.state.Rules().Own(), parent, optionFunc(track))
 	}
 	r.instances[which] = d
 	return d

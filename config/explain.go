@@ -24,6 +24,7 @@ type origins struct {
 // unwritten is what a zero means that no file can say.
 var unwritten = map[string]string{
 	"bulkhead.queue":      "twice the limit",
+	"fleet.lost":          "the last share",
 	"hedge.delay":         "none",
 	"hedge.percentile":    "none",
 	"rate_limit.max_wait": "until the deadline",

@@ -12,7 +12,7 @@ import (
 // fleettest tests them.
 //
 // A Store is safe for concurrent use. Its keys are shared by all fleets of that store; package fleet
-// begins each key with the fleet's name.
+// begins each key with the fleet's name and a slash. Keys are UTF-8 without zero bytes.
 type Store interface {
 	// Do carries out a batch in one round trip, and returns the time of the store's clock while it
 	// did. An error may mean that the puts were made or that they were not.
@@ -20,6 +20,7 @@ type Store interface {
 }
 
 // Batch is what is done in one round trip: first the puts, then the reads, which see what was put.
+// All its keys, and List, are of one fleet: they have the same text before their first slash.
 // The zero Batch only asks what time it is.
 type Batch struct {
 	// Swap is put only if its key still has the version that it names. If it has not, nothing of

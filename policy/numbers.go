@@ -28,6 +28,10 @@ type Numbers struct {
 	Uses   float64 `json:"uses,omitempty"`   // what the attempt was thought to use
 	Amount float64 `json:"amount,omitempty"` // how much there is in all
 
+	// RateLimited, BulkheadFull and QueueTimeout: the limit was what this process has of one that it shares with
+	// others.
+	Shared bool `json:"shared,omitempty"`
+
 	// ThrottledLocally.
 	Requests int64   `json:"requests,omitempty"` // in the throttle's window
 	Accepts  int64   `json:"accepts,omitempty"`  // of these, how many the dependency took

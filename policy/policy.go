@@ -68,6 +68,7 @@ type Policy struct {
 
 	Partitions Partitions
 	Endpoints  Endpoints
+	Fleet      Fleet
 }
 
 // Partitions bounds what a dependency keeps for each partition (host, tenant, endpoint)

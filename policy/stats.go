@@ -24,6 +24,7 @@ type Stats struct {
 	Spent     []Spend        // by unit, what answers said that they cost; nil without prices
 	Throttle  ThrottleStats  // zero without one
 	RateLimit RateLimitStats // zero without one
+	Share     ShareStats     // zero where no limit is shared with other processes
 
 	RetriesOff  bool    // retries are switched off, here or for the process
 	RetriesBack Instant // when they are on again by themselves, Never for no end; zero while they are on
@@ -89,6 +90,19 @@ type RateLimitStats struct {
 	Next  time.Duration // until the next turn that is free
 }
 
+// ShareStats is what this process may use, at one moment, of limits that it shares with others: see package fleet.
+// RateLimitStats and BulkheadStats have the share and not the whole.
+type ShareStats struct {
+	On    bool
+	Lost  bool    // the share has ended and no other came, so what the policy has for that is in force
+	Until Instant // when the share ends, or did
+
+	Rate, RateOf   PerSecond // turns a second, and of how many; zero where they are not shared
+	Slots, SlotsOf int       // likewise
+	Floor          Ratio     // of what the retry budget has without any success
+	Floored        bool      // that is shared; if not, Floor means nothing
+}
+
 // PartitionStats is what is known of one partition.
 type PartitionStats struct {
 	Name    string
@@ -109,6 +123,9 @@ type QuotaStats struct {
 	Waiting int           // calls that wait for room
 	Next    time.Duration // until there is room for the first of them, or for one that uses the estimate
 	Factor  float64       // what calls use, as a multiple of what they were thought to
+	Used    float64       // since the beginning, by own count
+	Shared  bool          // with other processes, so that this one may use only Part of it
+	Part    Ratio
 }
 
 // EndpointStats is what is known of one endpoint.

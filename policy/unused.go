@@ -13,6 +13,7 @@ import (
 func (c *check) unused(p, r Policy) {
 	c.unusedSwitches(p)
 	c.unusedInBudget(p, r.Retry.Budget)
+	c.unusedInFleet(p.Fleet, r)
 	if !p.Breaker.Off {
 		c.unusedInBreaker(p, r.Breaker)
 	}

@@ -96,6 +96,7 @@ func (p Policy) Validate() error {
 	c.grpc(p.GRPC)
 	checkEndpoints(&c, p.Endpoints)
 	checkPrices(&c, p.Prices)
+	c.ratio("fleet.lost", p.Fleet.Lost, 1, offFine)
 	r := p.Resolved()
 	c.pairs(p, r)
 	c.unused(p, r)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -69,9 +70,25 @@ type Dependency interface {
 	// Observed reports whether anybody observes the dependency.
 	Observed() bool
 
+	// Lease puts in force what this process may use of limits that it shares with others. Nil ends that: then the
+	// policy's own limits hold.
+	Lease(*Lease)
+
+	// Wants returns what calls wanted of limits that can be shared.
+	Wants() machine.Wants
+
+	// Doubt says that other processes find that partition broken, until then.
+	Doubt(partition string, until time.Time)
+
 	// Tell tells those who observe the dependency. It sets the event's time and the
 	// dependency's name.
 	Tell(ctx context.Context, e policy.Event)
+}
+
+// Lease is a [machine.Lease] with a time of the process's clock.
+type Lease struct {
+	Until       time.Time
+	Share, Lost machine.Share
 }
 
 // Address is one of several addresses behind a dependency. It is safe for concurrent use.

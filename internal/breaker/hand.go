@@ -45,6 +45,18 @@ func (b *Breaker) rehome(old, r *Rules) {
 	}
 }
 
+// Doubt says until when others find the dependency broken. Then two failures in a row open the breaker, and no minimum
+// of calls is asked for. It opens, closes and refuses nothing by itself. New rules end it.
+func Doubt(b *Breaker, until clock.Instant) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if old := b.rules.Load(); old.DoubtUntil != until {
+		r := *old
+		r.DoubtUntil = until
+		b.rules.Store(&r)
+	}
+}
+
 func (b *Breaker) countAnew(r *Rules) {
 	if b.extra != nil && b.extra.ring != nil {
 		b.extra.added = b.extra.ring.seq

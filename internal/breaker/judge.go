@@ -13,7 +13,7 @@ func (b *Breaker) look(now clock.Instant, word uint64, r *Rules, after time.Dura
 	if stateOf(word) == Closed {
 		turn := b.win.Turn()
 		c := b.win.Sum(now)
-		if r.exceeded(c, b.runLength(), b.lasted(now)) == 0 {
+		if run := b.runLength(); r.exceeded(c, run, b.lasted(now)) == 0 && !r.doubts(now, run) {
 			b.settleFor(turn, c, r)
 			return
 		}
@@ -66,6 +66,9 @@ func (b *Breaker) broken(now clock.Instant, r *Rules) (over Causes, c window.Cou
 	run := b.runLength()
 	c = b.counts(now)
 	over = r.exceeded(c, run, b.lasted(now))
+	if over == 0 && r.doubts(now, run) {
+		over = only(Consecutive)
+	}
 	if over == 0 && b.grownSlow(now, r) {
 		return b.aged(now, r, c, run)
 	}

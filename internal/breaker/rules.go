@@ -45,6 +45,10 @@ type Rules struct {
 	// trip, from when its first call began.
 	ConsecutiveFor time.Duration
 
+	// DoubtUntil, if not zero, is until when two failures in a row trip, because others found the same dependency broken. It
+	// needs a run of failures that is kept.
+	DoubtUntil clock.Instant
+
 	// CountRun keeps the run of failures for [Breaker.FailureRun] where no rule asks for it.
 	CountRun bool
 
@@ -142,6 +146,14 @@ func (r *Rules) exceeded(c window.Counts, run uint32, lasted time.Duration) (ove
 		over |= only(Consecutive)
 	}
 	return over
+}
+
+// Doubted is how many failures in a row trip a breaker whose dependency others found broken. One may be chance.
+const Doubted = 2
+
+// doubts reports whether a run of failures is enough because of what others say.
+func (r *Rules) doubts(now clock.Instant, run uint32) bool {
+	return run >= Doubted && r.DoubtUntil != 0 && now < r.DoubtUntil
 }
 
 // probeCalls is how many outcomes half-open needs at most.

@@ -110,7 +110,10 @@ var plan = map[string]room{
 
 	"proxy": {floor: fourth},
 
-	"internal/adapter":     {floor: basement, also: []string{"policy", "internal/breaker"}},                                         // its answers, and the permit of an address
+	"fleet":           {floor: fourth, also: []string{"internal/adapter"}}, // asks the front door what users may not
+	"fleet/fleettest": {floor: fourth, also: []string{"fleet"}},            // its conformance suite for stores
+
+	"internal/adapter":     {floor: basement, also: []string{"policy", "internal/breaker", "internal/machine"}},                     // its answers, the permit of an address, and a share
 	"internal/serving":     {floor: basement, also: []string{"policy", "internal/admission", "internal/clock", "internal/learned"}}, // the ground floor's queue with a clock, for servers
 	"internal/behaviour":   {floor: basement},                                                                                       // nothing but tests: the front door as callers see it
 	"internal/house":       {floor: basement},
@@ -127,6 +130,7 @@ var plan = map[string]room{
 	"internal/testproxy":   {floor: basement},
 	"internal/testrace":    {floor: basement},
 	"internal/testservers": {floor: basement},
+	"internal/testfleet":   {floor: basement, also: []string{"fleet"}},                             // uses stores while their servers break
 	"internal/facts":       {floor: basement, also: []string{"internal/yamlstrict", "policy"}},     // what a file says for the linter, read by config
 	"internal/testsplit":   {floor: basement, also: []string{"idempotency", "internal/testproxy"}}, // the network between a handler and its database breaks
 	"internal/suggest":     {floor: basement},

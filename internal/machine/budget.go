@@ -86,7 +86,8 @@ func (c *Call) takeCharge(now clock.Instant) (ok bool) {
 
 // takeResend reserves one re-send of the budget, after a failure of that class.
 func (c *Call) takeResend(now clock.Instant, after policy.Class) (ok bool) {
-	b := &c.rules.Policy.Retry.Budget
+	r := budgetRules(c, now)
+	b := &r.Policy.Retry.Budget
 	if b.Off {
 		return true
 	}
@@ -94,26 +95,26 @@ func (c *Call) takeResend(now clock.Instant, after policy.Class) (ok bool) {
 	more := false // a whole one is left after it, as far as is known
 	switch b.Shape {
 	case policy.BudgetTokens:
-		ok = c.state.tokens().TryWithdraw(c.rules.tokens)
+		ok = c.state.tokens().TryWithdraw(r.tokens)
 	case policy.BudgetGRPC:
 		c.spend(false)
-		return c.state.tokens().OverHalf(c.rules.tokens) // the failure has paid
+		return c.state.tokens().OverHalf(r.tokens) // the failure has paid
 	case policy.BudgetQuota:
 		cost = costAfter(after)
-		ok = c.state.tokens().TryWithdraw(c.rules.costOf(cost))
+		ok = c.state.tokens().TryWithdraw(r.costOf(cost))
 	case policy.BudgetShare:
-		ok = c.state.share().TryWithdraw(c.rules.share)
+		ok = c.state.share().TryWithdraw(r.share)
 	case policy.BudgetWindow:
 		c.taken.epoch = c.state.epoch()
-		c.taken.charge, ok = c.state.window().TryWithdraw(now, c.rules.budget)
+		c.taken.charge, ok = c.state.window().TryWithdraw(now, r.budget)
 		more = c.taken.charge.More()
 	default:
 		if c.repeat { // of many that ask again and again each would take a part of what is there
-			ok = c.state.earned.TryWithdrawWhole(now, &c.rules.earned)
+			ok = c.state.earned.TryWithdrawWhole(now, &r.earned)
 			break
 		}
 		u := chance.U(c.draw(), 0, uint64(c.sent.n), chance.Budgeting)
-		ok, more = c.state.earned.TryWithdraw(now, &c.rules.earned, u)
+		ok, more = c.state.earned.TryWithdraw(now, &r.earned, u)
 	}
 	c.spend(more)
 	if ok {

@@ -175,14 +175,24 @@ func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 	if p.Partition != "" {
 		c.enterPartition(now, p.Partition)
 	}
-	if len(r.Policy.RateLimit.Quotas) > 0 && !c.inside {
-		c.wait.room = &room{cost: p.Cost}
+	if r.unusual && !c.inside {
+		beginUnusual(c, now, p)
 	}
 	if r.placed() && (p.Endpoint == nil || *p.Endpoint != "") {
 		beginPlacing(c, p)
 	}
 	c.hedge.on = r.Policy.Hedge.Max > 0 && c.safe && !p.NoHedge && !p.NoRetry
 	c.setDeadline(now, p)
+}
+
+// beginUnusual is the part of Begin for what few dependencies have: a share that may have ended, and quotas.
+func beginUnusual(c *Call, now clock.Instant, p *Params) {
+	if c.rules.lease != nil {
+		c.state.current(now)
+	}
+	if len(c.rules.Policy.RateLimit.Quotas) > 0 {
+		c.wait.room = &room{cost: p.Cost}
+	}
 }
 
 func (c *Call) setDeadline(now clock.Instant, p *Params) {

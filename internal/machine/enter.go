@@ -34,6 +34,7 @@ func (c *Call) rest(now clock.Instant, s *Step) (answered bool) {
 		return s.wait(now + 1)
 	case c.sent.tries > 0 && c.holdRetry(now), c.taken.has&aDebt != 0 && !c.payDebt(now):
 	default:
+		underShare(c, now) // it may have ended in the wait
 		c.phase = entering
 	}
 	return false
@@ -191,7 +192,8 @@ func (c *Call) takeTurn(now clock.Instant) (due bool) {
 	if most := c.rules.Policy.RateLimit.MaxWait; most != 0 {
 		longest = min(longest, on(most))
 	}
-	at, ok := c.state.limiter().Reserve(now, c.rules.rate, longest)
+	r := underShare(c, now)
+	at, ok := c.state.limiter().Reserve(now, r.rate, longest)
 	switch {
 	case !ok && c.taken.has&asked == 0:
 		c.taken.has |= asked
@@ -200,11 +202,15 @@ func (c *Call) takeTurn(now clock.Instant) (due bool) {
 		return false
 	case !ok:
 		c.tooLong(at.Sub(now), longest)
-		c.refuse(now, policy.RateLimited, at.Sub(now))
+		c.end.numbers.Shared = r.sharing(OfRate)
+		c.refuse(now, policy.RateLimited, r.turnAfter(now, at))
 		return false
 	}
 	c.taken.turn = at
 	c.taken.has |= aTurn
+	if c.rules.lease != nil {
+		c.taken.under = r
+	}
 	if at > now {
 		c.waitIn(limited, now, at, policy.ForRate)
 	}
@@ -215,6 +221,9 @@ func (c *Call) takeTurn(now clock.Instant) (due bool) {
 func (c *Call) awaitTurn(now clock.Instant, s *Step) (answered bool) {
 	if now < c.wait.until {
 		return s.wait(min(c.wait.until, c.deadline))
+	}
+	if void(c, now) {
+		c.taken.has &^= aTurn
 	}
 	c.phase = sending
 	return false

@@ -40,13 +40,13 @@ func (s *State) slots(r *Rules) (limit, queue int) {
 func (r *Rules) slots(l *learned.Limit) (limit, queue int) {
 	b := &r.Policy.Bulkhead
 	if r.limit == nil {
-		return b.Limit, on(b.Queue)
+		return r.capped(b.Limit, on(b.Queue))
 	}
 	limit = l.Limit()
 	if b.Queue == 0 {
-		return limit, 2 * limit
+		return r.capped(limit, 2*limit)
 	}
-	return limit, on(b.Queue)
+	return r.capped(limit, on(b.Queue))
 }
 
 // teach tells the learned limit what an attempt has shown. An answer whose result is open is

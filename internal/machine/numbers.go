@@ -25,7 +25,8 @@ func (c *Call) tooLate(now clock.Instant, wait time.Duration) {
 // crowded notes that the slots are taken.
 func (c *Call) crowded(waited time.Duration) {
 	inUse, limit, queued := c.state.bulkhead().Occupancy()
-	c.end.numbers = &policy.Numbers{Limit: limit, InUse: inUse, Queued: queued, Waited: waited}
+	shared := c.state.rules.Load().sharing(OfSlots)
+	c.end.numbers = &policy.Numbers{Limit: limit, InUse: inUse, Queued: queued, Waited: waited, Shared: shared}
 }
 
 // throttled notes what the throttle has counted.

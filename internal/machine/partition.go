@@ -74,6 +74,9 @@ func (p *partition) pace() *pacer {
 func (p *partition) reload(now clock.Instant, old, r *Rules, name string) {
 	if g := p.quotas.Load(); g != nil && !slices.Equal(old.Policy.RateLimit.Quotas, r.Policy.RateLimit.Quotas) {
 		g.Reload(now, r.Policy.RateLimit.Quotas)
+		if r.lease != nil {
+			g.Share(now, r.partOf)
+		}
 	}
 	b := p.breaker.Load()
 	if b == nil {

@@ -34,6 +34,7 @@ type parts struct {
 	trials     *trials            // of repeats that nothing has paid for; nil until there is one
 	streams    *streams           // nil until a result outlives its attempt's time
 	spends     *spends            // nil until an answer says what it cost
+	lease      *Lease             // nil outside of a fleet
 }
 
 func (s *State) part() *parts { return s.more.Load() }

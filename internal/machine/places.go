@@ -121,7 +121,7 @@ func FollowEndpoints(s *State, now clock.Instant, list []policy.Endpoint) (news 
 	s.extend(func(p *parts) { p.followed = &list })
 	r := s.rules.Load()
 	if !r.lists(list) {
-		reload(s, now, r.with(list))
+		reload(s, now, r.Own().with(list))
 		s.note(policy.Event{Kind: policy.KindEndpointsMoved, At: now, Code: policy.EndpointsNew, Count: int64(len(list))})
 		return true
 	}

@@ -38,6 +38,7 @@ func (m *room) take(c *Call, now clock.Instant, s *Step) (due, answered bool) {
 		}
 		return false, s.wait(now)
 	}
+	underShare(c, now) // those who wait may find that it has ended
 	if !m.late {
 		m.last, m.late = c.deadline.Add(-c.margin(now)), true
 		if most := c.rules.Policy.RateLimit.MaxWait; most != 0 {
@@ -70,6 +71,7 @@ func (m *room) lack(c *Call, now, at clock.Instant, a quota.Answer) {
 	m.next, m.late = nil, false
 	c.tooLong(at.Sub(now), m.last.Sub(now))
 	c.end.numbers.Quota, c.end.numbers.Uses, c.end.numbers.Amount = unit, need, amount
+	c.end.numbers.Shared = c.state.rules.Load().sharing(OfQuotas)
 	after := at.Sub(now)
 	if a == quota.TooLarge {
 		c.end.numbers.Need, after = 0, 0
@@ -145,5 +147,9 @@ func (p *partition) furnishQuotas(now clock.Instant, r *Rules, name string) {
 	if name == policy.Overflow || p.quotas.Load() != nil {
 		return
 	}
-	p.quotas.CompareAndSwap(nil, quota.New(now, list))
+	g := quota.New(now, list)
+	if r.lease != nil {
+		g.Share(now, r.partOf)
+	}
+	p.quotas.CompareAndSwap(nil, g)
 }

@@ -26,8 +26,7 @@ type Rules struct {
 	dear      budget.BucketRules // tokens, with the cost after a timeout
 	share     budget.ShareRules
 	repeats   budget.Rules // after conflicts
-	rate      ratelimit.Rules
-	guarded   bool // there is a breaker
+	guarded   bool         // there is a breaker
 	bulkhead  bool
 	limit     func() learned.Rule // that moves the bulkhead's limit; nil where that is fixed
 	earns     bool                // successes earn re-sends
@@ -46,6 +45,8 @@ type Rules struct {
 	throttled bool
 	whole     things // what wraps the whole call and not each attempt
 	parts     bool   // some layer is on that not every dependency has
+
+	leasing
 }
 
 // contentionWindow is the time over which conflicts and what is made again after them
@@ -109,6 +110,7 @@ func compile(p policy.Policy) *Rules {
 		r.whole |= aPlace
 	}
 	r.plain = !r.placed() && r.whole == 0 && !r.throttled && !r.learns && r.limit == nil && p.RateLimit.Rate == 0 && len(p.RateLimit.Quotas) == 0 && p.Hedge.Max <= 0
+	r.unusual = len(p.RateLimit.Quotas) > 0
 	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || r.throttled || r.deposits || r.bucket
 	return r
 }

@@ -12,7 +12,7 @@ import (
 
 // Stats returns a snapshot of every part. Each part is consistent in itself.
 func (s *State) Stats(now clock.Instant) policy.Stats {
-	r := s.rules.Load()
+	r := s.current(now)
 	st := policy.Stats{Main: s.main.stats(now, r), Budget: s.budgetStats(now, r), Now: now}
 	st.RetriesBack, st.RetriesOff = s.retriesOff(now)
 	if b := s.bulkhead(); b != nil && r.bulkhead {
@@ -26,6 +26,7 @@ func (s *State) Stats(now clock.Instant) policy.Stats {
 		st.Latency = s.latencyStats(now, r, t)
 	}
 	st.Throttle, st.RateLimit = s.throttleStats(now, r), s.rateStats(now, r)
+	st.Share = r.shareStats()
 	if live := s.streams(); live != nil {
 		st.Streams, st.Outlived = live.open.Load(), live.ever.Load()
 	}
@@ -76,6 +77,9 @@ func (s *State) rateStats(now clock.Instant, r *Rules) (l policy.RateLimitStats)
 		l.On = true
 		l.Ahead, l.Next = s.limiter().Ahead(now, r.rate)
 		l.Rate, l.Burst = float64(r.Policy.RateLimit.Rate), r.Policy.RateLimit.Burst
+		if r.sharing(OfRate) {
+			l.Rate, l.Burst = float64(time.Second)/float64(r.rate.Interval), r.rate.Burst
+		}
 	}
 	return l
 }

@@ -96,13 +96,22 @@ func (s *State) Reload(now clock.Instant, r *Rules) {
 }
 
 func reload(s *State, now clock.Instant, r *Rules) {
+	shared := s.leased() != nil || s.rules.Load().base != nil
+	if shared {
+		r = r.Own().under(now, s.leased())
+	}
 	s.furnish(now, r)
-	old := s.rules.Swap(r)
+	old := s.rules.Load()
+	if shared {
+		s.swap(now, r)
+	} else {
+		s.rules.Store(r)
+	}
 	s.eachPartition(func(p *partition, name string) {
 		s.furnishPartition(now, p, r, name)
 		p.reload(now, old, r, name)
 	})
-	if l := s.limiter(); l != nil && old.rate != r.rate {
+	if l := s.limiter(); l != nil && old.rate != r.rate && !shared {
 		l.Reset() // turns of a slower limit may lie far ahead
 	}
 	s.resize(now, old, r) // last, because it wakes those who wait
@@ -168,7 +177,7 @@ func (s *State) addParts(now clock.Instant, r, old *Rules) {
 			b := budget.MakeShare(int(s.shards))
 			next.share = &b
 		}
-		if p.RateLimit.Rate > 0 && next.limiter == nil {
+		if r.rate.Interval > 0 && next.limiter == nil {
 			next.limiter = new(ratelimit.Limiter)
 		}
 		if p.Throttle.K > 0 && (next.throttle == nil || old.Policy.Throttle.Window != p.Throttle.Window) {

@@ -15,6 +15,7 @@ type taken struct {
 	held
 	charge  budget.Reservation // of a budget that is a window
 	turn    clock.Instant      // of the rate limit
+	under   *Rules             // whose rate it is a turn of; nil without a lease
 	counted clock.Instant      // when the throttle counted the request
 	epoch   uint32             // of the State when charge was made
 	has     things             // which of all this is there; the rest means nothing
@@ -64,8 +65,8 @@ func (c *Call) undo(now clock.Instant) {
 	if has&aDebt != 0 {
 		c.state.earned.Settle()
 	}
-	if has&aTurn != 0 && c.state.Rules().rate == c.rules.rate { // turns of another rate are forgotten
-		c.state.limiter().Cancel(now, t.turn, c.rules.rate)
+	if has&aTurn != 0 {
+		cancelTurn(c, now)
 	}
 	if has&aRoom != 0 {
 		c.wait.room.leave(now)

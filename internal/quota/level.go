@@ -17,6 +17,7 @@ import (
 // what comes back, and none needs to know how many they are.
 type level struct {
 	rules policy.Quota // resolved
+	share share
 
 	own  float64       // left by own count
 	at   clock.Instant // when own was right
@@ -79,8 +80,18 @@ func (l *level) amount() float64 {
 	return l.rules.Amount
 }
 
-// part is this process's part of the amount where no words tell what others use.
+// share is the part of the amount that others have agreed to leave to this process.
+type share struct {
+	part float64
+	on   bool
+}
+
+// part is this process's part of the amount: what was agreed on, or what it may have where no words tell what
+// others use.
 func (l *level) part(now clock.Instant) float64 {
+	if l.share.on {
+		return l.amount() * l.share.part
+	}
 	if l.rules.Among > 1 && !l.fresh(now) {
 		return l.amount() / float64(l.rules.Among)
 	}
@@ -177,7 +188,7 @@ func (l *level) isNew(now clock.Instant) bool { return now.Sub(l.heard) < l.rule
 
 // shared reports whether others use the quota too, or may, as far as is known.
 func (l *level) shared(now clock.Instant) bool {
-	if !l.fresh(now) {
+	if !l.fresh(now) || l.share.on { // who has a share need not make room for the others
 		return false
 	}
 	return l.isNew(now) || l.theirs > alone*(l.mine+l.theirs)+l.noise()
@@ -208,6 +219,9 @@ func (l *level) wait(now clock.Instant, want float64, first bool) time.Duration 
 	l.refill(now)
 	l.pay(now)
 	part := l.part(now)
+	if part <= 0 { // the share of another is all
+		return l.rules.Span
+	}
 	care := l.care(part)
 	d := l.until(now, min(want+care, part)-l.own, part)
 	if first && l.out > 0 && l.own < part*(1-firstOut)+want {

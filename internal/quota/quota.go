@@ -108,6 +108,28 @@ func (g *Group) Reload(now clock.Instant, quotas []policy.Quota) {
 	}
 }
 
+// Share puts in force which part of each quota this process may use, where several have agreed on parts. A part that
+// becomes larger fills in time: the process that had it may have used it just now.
+func (g *Group) Share(now clock.Instant, part func(*policy.Quota) (part float64, shared bool)) {
+	g.mu.Lock()
+	more := false
+	for _, l := range g.levels {
+		next := share{}
+		next.part, next.on = part(&l.rules)
+		if next == l.share {
+			continue
+		}
+		l.refill(now)
+		before := l.part(now)
+		l.share = next
+		l.own = min(l.own, l.part(now))
+		more = more || l.part(now) > before
+	}
+	wake := g.firsts(now, more)
+	g.mu.Unlock()
+	wake.wake()
+}
+
 // Answer is what comes of asking for room.
 type Answer uint8
 
@@ -304,6 +326,7 @@ func (g *Group) Stats(now clock.Instant) []policy.QuotaStats {
 		s := &all[i]
 		s.Unit, s.Span, s.Amount, s.Left, s.Factor = l.rules.Unit, l.rules.Span, l.amount(), l.left(now), l.bias.factor()
 		s.Told = l.fresh(now)
+		s.Used, s.Part, s.Shared = l.sum, policy.Ratio(l.share.part), l.share.on
 		need := l.rules.Estimate
 		for _, r := range g.line.waiting {
 			if r.mask>>i&1 != 0 {

@@ -168,6 +168,53 @@ func (l *Limiter) Reset() {
 	l.word.Store(0)
 }
 
+// Change goes on under other rules. Turns that lie ahead are void: those who have one must ask again, and must
+// not give it back. What is left of the burst stays, up to the new burst. So of limiters whose rules change and
+// always add up to no more than a whole, the turns do not either.
+func (l *Limiter) Change(now clock.Instant, from, to Rules) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.free = nil
+	l.spare.Store(0)
+	for {
+		old := l.word.Load()
+		if l.word.CompareAndSwap(old, word(carry(instant(old), now, from, to))) {
+			return
+		}
+	}
+}
+
+// Nothing are rules that let nothing through once a limiter was changed to them.
+var Nothing = Rules{Interval: longest, Burst: 1}
+
+// carry is when the bucket is full under other rules. What part of a turn is there stays the same part.
+func carry(full, now clock.Instant, from, to Rules) clock.Instant {
+	interval, slack := to.spacing()
+	switch {
+	case to == Nothing:
+		return now.Add(interval)
+	case from.Interval <= 0 || to.Interval <= 0:
+		return instant(0) // nothing was counted, or nothing will be
+	}
+	before, slackBefore := from.spacing()
+	next := full.Add(-slackBefore)
+	if next > now { // turns that lie ahead are void, so no more than one is missing
+		missing := (next.Sub(now)-1)%before + 1
+		return now.Add(scaled(missing, interval, before) + 1 + slack)
+	}
+	return now.Add(slack - min(slack, scaled(now.Sub(next), interval, before)))
+}
+
+// scaled returns d·by/of, rounded down, or the longest time if that is more.
+func scaled(d, by, of time.Duration) time.Duration {
+	high, low := bits.Mul64(uint64(d), uint64(by))
+	if high >= uint64(of) {
+		return longest
+	}
+	q, _ := bits.Div64(high, low, uint64(of))
+	return time.Duration(min(q, uint64(longest)))
+}
+
 // Ahead returns how many turns that lie ahead are taken, and how long after now the next
 // one is free.
 func (l *Limiter) Ahead(now clock.Instant, r Rules) (turns int64, next time.Duration) {

@@ -17,11 +17,11 @@ func Numbers(r policy.Reason, n *policy.Numbers) string {
 	case policy.QueueTimeout:
 		return fmt.Sprintf("limit %d, %d queued, waited %s", n.Limit, n.Queued, Short(n.Waited))
 	case policy.BulkheadFull:
-		return fmt.Sprintf("limit %d, %d queued", n.Limit, n.Queued)
+		return fmt.Sprintf("limit %d, %d queued", n.Limit, n.Queued) + share(n)
 	case policy.DeadlineShort:
 		return fmt.Sprintf("%s left, %s needed", Short(n.Left), Short(n.Need))
 	case policy.RateLimited:
-		return rateOrQuota(n)
+		return rateOrQuota(n) + share(n)
 	case policy.RetryAfterTooLong, policy.Paced:
 		return fmt.Sprintf("a wait of %s, at most %s", Short(n.Need), Short(n.Left))
 	case policy.ThrottledLocally:
@@ -31,6 +31,14 @@ func Numbers(r policy.Reason, n *policy.Numbers) string {
 	}
 	if n.Timeout > 0 {
 		return fmt.Sprintf("timeout %s, measured p%s", Short(n.Timeout), strings.TrimSuffix(n.Percentile.String(), "%"))
+	}
+	return ""
+}
+
+// share says that the limit was a part of one that several processes have together.
+func share(n *policy.Numbers) string {
+	if n.Shared {
+		return ", this process's share of the fleet's"
 	}
 	return ""
 }

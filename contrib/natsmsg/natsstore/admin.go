@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/gabion-go/gabion/contrib/natsmsg/internal/bucket"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -35,7 +36,7 @@ func (s *Store) List(ctx context.Context, cursor string, limit int) (entries []i
 		}
 		from = m.Sequence + 1
 		id, ok := s.idOf(m.Subject)
-		if !ok || deleted(m.Header) {
+		if !ok || bucket.Deleted(m.Header) {
 			continue
 		}
 		e := idempotency.Entry{ID: id}

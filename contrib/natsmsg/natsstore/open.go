@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/gabion-go/gabion/contrib/natsmsg/internal/bucket"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -72,12 +72,12 @@ func Open(ctx context.Context, js jetstream.JetStream, o Options) (*Store, error
 }
 
 func open(ctx context.Context, js jetstream.JetStream, o Options, read func() reading) (*Store, error) {
-	stream, err := bucket(ctx, js, o)
+	stream, err := find(ctx, js, o)
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{
-		js: js, stream: stream, name: streamName(o.Bucket), subject: subjectOf(o.Bucket, ""), put: prefix(js) + subjectOf(o.Bucket, ""),
+		js: js, stream: stream, name: bucket.Stream(o.Bucket), subject: bucket.Subject(o.Bucket, ""), put: bucket.Prefix(js) + bucket.Subject(o.Bucket, ""),
 		clock: serverClock{read: read, ask: info(stream)}, held: map[idempotency.ID]held{},
 	}
 	if err := s.clock.start(ctx); err != nil {
@@ -95,58 +95,25 @@ func open(ctx context.Context, js jetstream.JetStream, o Options, read func() re
 	return s, s.durability(ctx, o, i)
 }
 
-func streamName(bucket string) string { return "KV_" + bucket }
-
-func subjectOf(bucket, key string) string { return "$KV." + bucket + "." + key }
-
-// prefix is what publishes need in front to reach the JetStream of another domain
-// or account, as the key-value API of nats.go has it.
-func prefix(js jetstream.JetStream) string {
-	o := js.Options()
-	switch {
-	case o.Domain != "":
-		return "$JS." + o.Domain + ".API."
-	case o.APIPrefix == "" || o.APIPrefix == jetstream.DefaultAPIPrefix:
-		return ""
-	}
-	return strings.TrimSuffix(o.APIPrefix, ".") + "."
-}
-
-// bucket finds the stream or makes it.
-func bucket(ctx context.Context, js jetstream.JetStream, o Options) (jetstream.Stream, error) {
-	if o.Bucket == "" || strings.ContainsFunc(o.Bucket, notBucket) || o.Replicas < 0 || o.TTL < 0 || o.MaxBytes < 0 {
+// find finds the stream or makes it.
+func find(ctx context.Context, js jetstream.JetStream, o Options) (jetstream.Stream, error) {
+	if !bucket.Named(o.Bucket) || o.Replicas < 0 || o.TTL < 0 || o.MaxBytes < 0 {
 		return nil, errors.New("the name is of letters, digits, dash and underscore, and no number is negative")
 	}
-	stream, err := js.Stream(ctx, streamName(o.Bucket))
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		stream, err = js.CreateStream(ctx, config(o))
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // made by another program just now, with other options
-			stream, err = js.Stream(ctx, streamName(o.Bucket))
-		}
-	}
+	stream, err := bucket.Find(ctx, js, config(o))
 	if err != nil {
 		return nil, err
 	}
 	return stream, errors.Join(conflicts(stream.CachedInfo().Config, o)...)
 }
 
-func notBucket(r rune) bool {
-	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_')
-}
-
-// config is that of a key-value bucket, except for two things: it is read from
-// its leader only, and expired records are deleted rather than marked as deleted.
 func config(o Options) jetstream.StreamConfig {
 	ttl := o.TTL
 	if ttl == 0 {
 		ttl = defaultTTL
 	}
-	c := jetstream.StreamConfig{
-		Name: streamName(o.Bucket), Description: "idempotency records", Subjects: []string{subjectOf(o.Bucket, ">")},
-		MaxMsgsPerSubject: 1, MaxAge: ttl, Storage: o.Storage, Replicas: max(1, o.Replicas),
-		Discard: jetstream.DiscardNew, Duplicates: min(dedupWindow, ttl), AllowRollup: true,
-		MaxMsgs: -1, MaxConsumers: -1, MaxMsgSize: -1, MaxBytes: -1,
-	}
+	c := bucket.Config(o.Bucket, "idempotency records")
+	c.MaxAge, c.Storage, c.Replicas, c.Duplicates = ttl, o.Storage, max(1, o.Replicas), min(dedupWindow, ttl)
 	if o.MaxBytes > 0 {
 		c.MaxBytes = o.MaxBytes
 	}
@@ -154,32 +121,9 @@ func config(o Options) jetstream.StreamConfig {
 }
 
 // conflicts returns what is wrong with a bucket.
-func conflicts(have jetstream.StreamConfig, o Options) (found []error) {
-	want := config(o)
-	bounded := have.MaxMsgs > 0 || have.MaxBytes > 0
-	for _, c := range []struct {
-		wrong bool
-		text  string
-		args  []any
-	}{
-		{!slices.Equal(have.Subjects, want.Subjects) || have.Mirror != nil || len(have.Sources) > 0 || have.SubjectTransform != nil,
-			"it has subjects %q, or takes messages from another stream: it is no bucket of its own", []any{have.Subjects}},
-		{have.MaxMsgsPerSubject != 1, "its history is %d: set max_msgs_per_subject to 1", []any{have.MaxMsgsPerSubject}},
-		{have.Retention != jetstream.LimitsPolicy, "its retention policy is %v: it would forget what was read", []any{have.Retention}},
-		{bounded && have.Discard != jetstream.DiscardNew, "it is bounded and discards old records when it is full: set discard to new", nil},
-		{have.AllowDirect, "it allows direct reads, which may be stale: set allow_direct to false", nil},
-		{have.DenyDelete, "it denies deletes, so that nothing can be swept: make a new one", nil},
-		{have.NoAck, "it does not acknowledge: set no_ack to false", nil},
-		{have.PersistMode == jetstream.AsyncPersistMode, "it acknowledges before it writes: its persist_mode has to be the default", nil},
-		{have.Storage != o.Storage, "it keeps records in %v storage, asked for %v", []any{have.Storage, o.Storage}},
-		{o.Replicas != 0 && have.Replicas != o.Replicas, "it has %d replicas, asked for %d", []any{have.Replicas, o.Replicas}},
-		{o.TTL != 0 && have.MaxAge != o.TTL, "its TTL is %v, asked for %v", []any{have.MaxAge, o.TTL}},
-	} {
-		if c.wrong {
-			found = append(found, fmt.Errorf(c.text, c.args...))
-		}
-	}
-	return found
+func conflicts(have jetstream.StreamConfig, o Options) []error {
+	return bucket.Errors(append(bucket.Conflicts(have, config(o), o.Replicas),
+		bucket.Wrong{Is: o.TTL != 0 && have.MaxAge != o.TTL, Text: "its TTL is %v, asked for %v", Args: []any{have.MaxAge, o.TTL}}))
 }
 
 // most is the most bytes that the server takes as one message of the bucket.

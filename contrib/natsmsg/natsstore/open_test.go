@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/gabion-go/gabion/contrib/natsmsg/internal/bucket"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -187,7 +188,7 @@ func TestDomainsAndPrefixes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := prefix(js); got != c.prefix {
+		if got := bucket.Prefix(js); got != c.prefix {
 			t.Errorf("%q, want %q", got, c.prefix)
 		}
 		want(t, mustOpen(t, js, Options{}), claimOf(fmt.Sprint(n), idempotency.GuaranteeHold, time.Minute), idempotency.DecisionRun)

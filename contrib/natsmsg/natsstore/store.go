@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/gabion-go/gabion/contrib/natsmsg/internal/bucket"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -229,19 +230,13 @@ func (s *Store) load(ctx context.Context, id idempotency.ID) (stored, error) {
 		return stored{}, fmt.Errorf("natsstore: load: %w", err)
 	}
 	old := stored{rev: m.Sequence}
-	if deleted(m.Header) {
+	if bucket.Deleted(m.Header) {
 		return old, nil
 	}
 	if err := old.record.UnmarshalBinary(m.Data); err != nil {
 		return stored{}, fmt.Errorf("natsstore: load: %w", err)
 	}
 	return old, nil
-}
-
-// deleted reports whether a message stands for the absence of a value: an operator
-// deleted the key, or the server marks what it removed.
-func deleted(h nats.Header) bool {
-	return h.Get("KV-Operation") != "" || h.Get(jetstream.MarkerReasonHeader) != ""
 }
 
 // write stores a record in place of the revision, or deletes that, and returns its own. errLost

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/gabion-go/gabion/contrib/natsmsg/internal/bucket"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -86,7 +87,7 @@ func (s *Store) read(ctx context.Context, reader jetstream.Consumer, limit int, 
 		if meta, err := m.Metadata(); err == nil {
 			last = meta.Sequence.Stream
 		}
-		if id, ok := s.idOf(m.Subject()); ok && !deleted(m.Headers()) {
+		if id, ok := s.idOf(m.Subject()); ok && !bucket.Deleted(m.Headers()) {
 			if at, known := due(m.Headers()); known && at <= now {
 				found = append(found, id)
 			}

@@ -10,9 +10,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/redis/go-redis/v9"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
@@ -140,12 +138,10 @@ func openMySQL(ctx context.Context, dsn, table string) (idempotency.Store, func(
 }
 
 func openRedis(ctx context.Context, dsn, prefix string) (idempotency.Store, func(), error) {
-	o, err := redis.ParseURL(dsn)
+	client, err := operator.Redis(dsn)
 	if err != nil {
-		return nil, nil, operator.Call(err)
+		return nil, nil, err
 	}
-	o.ContextTimeoutEnabled = true
-	client := redis.NewClient(o)
 	s, err := redisstore.New(ctx, client, redisstore.Options{Prefix: prefix})
 	if err != nil {
 		_ = client.Close()
@@ -158,20 +154,16 @@ func openNATS(ctx context.Context, dsn, bucket string) (idempotency.Store, func(
 	if bucket == "" {
 		return nil, nil, operator.Wrongf("--bucket is missing: a NATS server has many")
 	}
-	nc, err := nats.Connect(dsn, nats.Name("gabion idempotency"), nats.ReconnectBufSize(-1))
+	js, err := operator.NATS(dsn, "gabion idempotency")
 	if err != nil {
-		return nil, nil, fmt.Errorf("nats: %w", err)
-	}
-	js, err := jetstream.New(nc)
-	var s *natsstore.Store
-	if err == nil {
-		s, err = openBucket(ctx, js, bucket)
-	}
-	if err != nil {
-		nc.Close()
 		return nil, nil, err
 	}
-	return s, nc.Close, nil
+	s, err := openBucket(ctx, js, bucket)
+	if err != nil {
+		js.Conn().Close()
+		return nil, nil, err
+	}
+	return s, js.Conn().Close, nil
 }
 
 func openBucket(ctx context.Context, js jetstream.JetStream, bucket string) (*natsstore.Store, error) {

@@ -117,7 +117,7 @@ func stop(ctx context.Context, c *call) error {
 	if d.State != deadletter.Driving {
 		return refusedf("the redrive is %s", standing(&d))
 	}
-	if err := c.letters.Stop(ctx, d.ID, who(c.by), or(c.note, "stopped by hand")); err != nil {
+	if err := c.letters.Stop(ctx, d.ID, operator.Who(c.by), or(c.note, "stopped by hand")); err != nil {
 		return err
 	}
 	if d, err = c.drive(ctx, d.Group, d.ID); err != nil {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/user"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -236,19 +235,4 @@ func noWords(o *options) error {
 		return operator.Wrongf("%q is not expected", o.words[0])
 	}
 	return o.filter.check()
-}
-
-// who is the name under which something is ordered, dropped or resolved.
-func who(by string) string {
-	if by != "" {
-		return by
-	}
-	name := "unknown"
-	if u, err := user.Current(); err == nil && u.Username != "" {
-		name = u.Username
-	}
-	if host, err := os.Hostname(); err == nil {
-		name += "@" + host
-	}
-	return name
 }

@@ -222,7 +222,7 @@ func redrive(ctx context.Context, c *call) error {
 		return c.printPlan(p, groups[0])
 	}
 	p.query.Group = groups[0]
-	d, err := c.letters.Order(ctx, p.query, deadletter.Drive{Group: groups[0], Rate: c.rate, By: who(c.by)})
+	d, err := c.letters.Order(ctx, p.query, deadletter.Drive{Group: groups[0], Rate: c.rate, By: operator.Who(c.by)})
 	if err != nil {
 		return err
 	}

@@ -67,11 +67,11 @@ func resolve(ctx context.Context, c *call) error {
 	case l.Resolved != deadletter.Unresolved && l.Resolved != to && !c.force:
 		return refusedf("%s was resolved as %s by %s: %s. If that was wrong, say --force", l.ID, l.Resolved, or(text(l.By), "an unnamed operator"), text(l.Note))
 	case l.Resolved != deadletter.Unresolved && l.Resolved != to:
-		if err := c.letters.Resolve(ctx, l.ID, deadletter.Unresolved, who(c.by), c.note); err != nil {
+		if err := c.letters.Resolve(ctx, l.ID, deadletter.Unresolved, operator.Who(c.by), c.note); err != nil {
 			return err
 		}
 	}
-	if err := c.letters.Resolve(ctx, l.ID, to, who(c.by), c.note); err != nil {
+	if err := c.letters.Resolve(ctx, l.ID, to, operator.Who(c.by), c.note); err != nil {
 		return err
 	}
 	if c.json {
@@ -127,7 +127,7 @@ func drop(ctx context.Context, c *call) error {
 	if err := c.confirm(found); err != nil {
 		return err
 	}
-	by := who(c.by)
+	by := operator.Who(c.by)
 	var dropped []deadletter.ID
 	for i := range found {
 		if err := c.letters.Drop(ctx, found[i].ID, by, c.note); err != nil {

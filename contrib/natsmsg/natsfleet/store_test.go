@@ -1,0 +1,265 @@
+package natsfleet
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/gabion-go/gabion/contrib/natsmsg/internal/bucket"
+	"github.com/gabion-go/gabion/fleet"
+	"github.com/gabion-go/gabion/fleet/fleettest"
+	"github.com/gabion-go/gabion/internal/testfleet"
+	"github.com/gabion-go/gabion/internal/testservers"
+)
+
+// patience is how long a test waits for what a machine that works would bring.
+const patience = time.Minute
+
+// TestMain is the server, if this process was started as one.
+func TestMain(m *testing.M) {
+	port, dir, name, is := testservers.OwnNATS()
+	if !is {
+		os.Exit(m.Run())
+	}
+	n, err := start(&server.Options{ServerName: name, Port: port, StoreDir: dir})
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, syscall.SIGTERM)
+	<-end
+	n.Shutdown()
+	n.WaitForShutdown()
+}
+
+func start(o *server.Options) (*server.Server, error) {
+	o.Host, o.JetStream, o.NoSigs, o.NoLog = "127.0.0.1", true, true, true
+	n, err := server.NewServer(o)
+	if err != nil {
+		return nil, err
+	}
+	n.Start()
+	if !n.ReadyForConnections(patience) {
+		return nil, io.ErrNoProgress
+	}
+	return n, nil
+}
+
+// serve starts a server in this process.
+func serve(t testing.TB, change func(*server.Options)) string {
+	t.Helper()
+	o := &server.Options{ServerName: "one", Port: -1, StoreDir: t.TempDir()}
+	change(o)
+	n, err := start(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		n.Shutdown()
+		n.WaitForShutdown()
+	})
+	return n.ClientURL()
+}
+
+func plainly(*server.Options) {}
+
+// connect connects as the package's documentation says.
+func connect(t testing.TB, url string, more ...nats.Option) jetstream.JetStream {
+	t.Helper()
+	nc, err := nats.Connect(url, append([]nats.Option{
+		nats.Timeout(patience), nats.ReconnectBufSize(-1), nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectJitter(time.Millisecond, time.Millisecond),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // the tests break connections: nothing to print
+	}, more...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+func mustOpen(t testing.TB, js jetstream.JetStream, o Options) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), js, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestNATS(t *testing.T) {
+	t.Parallel()
+	url := serve(t, plainly)
+	fleettest.Run(t, func(t testing.TB) fleet.Store { return mustOpen(t, connect(t, url), Options{}) })
+}
+
+func TestNATSOfADomain(t *testing.T) {
+	t.Parallel()
+	url := serve(t, func(o *server.Options) { o.JetStreamDomain = "hub" })
+	fleettest.Run(t, func(t testing.TB) fleet.Store {
+		js, err := jetstream.NewWithDomain(connect(t, url).Conn(), "hub", jetstream.WithDefaultTimeout(patience))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mustOpen(t, js, Options{Bucket: "other", Storage: jetstream.MemoryStorage})
+	})
+}
+
+func TestAServerThatStopsAndIsKilled(t *testing.T) {
+	server := testservers.StartOwnNATS(t)
+	testfleet.Outages(t, func(t testing.TB) fleet.Store { return mustOpen(t, connect(t, server.DSN), Options{}) },
+		func() { server.Pause(2 * time.Second) },
+		func() { server.Kill(); time.Sleep(2 * time.Second); server.Restart() })
+}
+
+func TestKeysAreSubjects(t *testing.T) {
+	for key, want := range map[string]string{
+		"shop/pods/pod-1_a": "shop.pods.pod-1_a", "a.b/c": "a=2eb.c", "a//b": "a.=.b", "/": "=.=", "": "=", "ä": "=c3=a4", "=": "=3d", "a b*>": "a=20b=2a=3e",
+	} {
+		if got := subjectOf(key); got != want {
+			t.Errorf("%q is %q, want %q", key, got, want)
+		}
+		if got, is := keyOf(want); !is || got != key {
+			t.Errorf("%q is %q, %v, want %q", want, got, is, key)
+		}
+	}
+	for _, subject := range []string{"", "a..b", "a=2", "a=zz", "a=2Eb", "a=61", "a.=.", "a b"} {
+		if key, is := keyOf(subject); is {
+			t.Errorf("%q is taken for the key %q", subject, key)
+		}
+	}
+	for prefix, want := range map[string]string{"shop/pods/": "shop.pods.>", "shop/po": "shop.>", "shop": ">", "a//": "a.=.>", "/": "=.>"} {
+		if got := filterOf(prefix); got != want {
+			t.Errorf("the filter of %q is %q, want %q", prefix, got, want)
+		}
+	}
+}
+
+func FuzzKeys(f *testing.F) {
+	f.Add("shop/pods/1", "shop/po")
+	f.Fuzz(func(t *testing.T, key, prefix string) {
+		subject := subjectOf(key)
+		if back, is := keyOf(subject); !is || back != key {
+			t.Errorf("%q is %q, and that is %q", key, subject, back)
+		}
+		if back, is := keyOf(key); is && subjectOf(back) != key {
+			t.Errorf("%q is the key %q, and that is %q", key, back, subjectOf(back))
+		}
+		if filter := filterOf(prefix); strings.HasPrefix(key, prefix) && filter != ">" && !strings.HasPrefix(subject, strings.TrimSuffix(filter, ">")) {
+			t.Errorf("the filter %q leaves out %q", filter, subject)
+		}
+	})
+}
+
+// What is over is deleted when it is listed, and what an operator deleted is not there.
+func TestWhatIsOver(t *testing.T) {
+	t.Parallel()
+	js := connect(t, serve(t, plainly))
+	s := mustOpen(t, js, Options{})
+	do := func(b fleet.Batch) fleet.Result {
+		t.Helper()
+		r, err := s.Do(t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	messages := func(want uint64) {
+		t.Helper()
+		if i, err := s.stream.Info(t.Context()); err != nil || i.State.Msgs != want {
+			t.Errorf("%d messages, want %d (%v)", i.State.Msgs, want, err)
+		}
+	}
+	do(fleet.Batch{Puts: []fleet.Put{{Key: "f/1", Value: []byte("x"), Lasts: time.Millisecond}, {Key: "f/2", Value: []byte("x")}, {Key: "f/3", Value: []byte("x"), Lasts: time.Millisecond}}})
+	<-time.After(10 * time.Millisecond)
+	if r := do(fleet.Batch{Swap: &fleet.Put{Key: "f/1", Value: []byte("new")}, Get: []string{"f/1"}}); !r.Swapped || string(r.Items["f/1"].Value) != "new" {
+		t.Errorf("a key that is over can't be new: %+v", r)
+	}
+	if r := do(fleet.Batch{Get: []string{"f/3"}}); len(r.Items) != 0 {
+		t.Errorf("%+v", r)
+	}
+	messages(3)
+	if r := do(fleet.Batch{List: "f/"}); len(r.Items) != 2 {
+		t.Errorf("%+v", r)
+	}
+	messages(2)
+	kv, err := js.KeyValue(t.Context(), defaultBucket)
+	if err == nil {
+		err = kv.Delete(t.Context(), "f.2")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := do(fleet.Batch{Get: []string{"f/2"}, Swap: &fleet.Put{Key: "f/2", Value: []byte("new")}}); !r.Swapped || string(r.Items["f/2"].Value) != "new" {
+		t.Errorf("a key that an operator deleted can't be new: %+v", r)
+	}
+}
+
+func TestBucketsThatDoNotDo(t *testing.T) {
+	t.Parallel()
+	js := connect(t, serve(t, plainly))
+	for n, c := range []struct {
+		fact   string
+		change func(*jetstream.StreamConfig)
+		says   string
+	}{
+		{"a TTL", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, "set max_age to 0"},
+		{"a history", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 5 }, "set max_msgs_per_subject to 1"},
+		{"direct reads", func(c *jetstream.StreamConfig) { c.AllowDirect = true }, "set allow_direct to false"},
+		{"none of these", func(*jetstream.StreamConfig) {}, ""},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			o := Options{Bucket: fmt.Sprint("b", n)}
+			have := bucket.Config(o.Bucket, "")
+			c.change(&have)
+			if _, err := js.CreateStream(t.Context(), have); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Open(t.Context(), js, o)
+			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want %s", err, c.says)
+			}
+		})
+	}
+	for fact, o := range map[string]Options{"a bad name": {Bucket: "a.b"}, "a bucket that has to be there": {Bucket: "none", Existing: true}, "fewer than none": {Replicas: -1}} {
+		if _, err := Open(t.Context(), js, o); err == nil {
+			t.Errorf("%s: no error", fact)
+		}
+	}
+}
+
+// A connection that is down is an error at once, and nothing is sent later.
+func TestNothingIsKeptForReconnects(t *testing.T) {
+	server := testservers.StartOwnNATS(t)
+	s := mustOpen(t, connect(t, server.DSN, nats.ReconnectBufSize(8<<20)), Options{})
+	server.Kill()
+	for limit := time.Now().Add(patience); s.js.Conn().IsConnected(); <-time.After(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("still connected")
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := s.Do(ctx, fleet.Batch{Swap: &fleet.Put{Key: "f/k", Value: []byte("x")}}); err == nil {
+		t.Error("no error")
+	}
+	server.Restart()
+	again := mustOpen(t, connect(t, server.DSN), Options{})
+	if r, err := again.Do(t.Context(), fleet.Batch{Get: []string{"f/k"}}); err != nil || len(r.Items) != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
