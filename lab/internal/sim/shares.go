@@ -225,7 +225,7 @@ func (m *sharer) demands(s *sim) (all []leases.Demand) {
 
 // demand adds what a client wants of the limits of one policy, by the formulas of package fleet.
 func (p *divided) demand(now clock.Instant, k int, m *sharer, all []leases.Demand) []leases.Demand {
-	rules, w := p.state.Rules().Own().Policy, p.state.Wants(now)
+	rules, w := p.state.Rules().Own().Policy, machine.WantsOf(p.state, now)
 	add := func(of machine.SharedLimits, d leases.Demand) {
 		if m.of.Limits&of != 0 && d.Total > 0 {
 			d.Resource, d.Lost = resource(k, of), m.of.Lost
@@ -282,7 +282,7 @@ func (m *sharer) enforce(s *sim, force leases.Shares) {
 		slots, then := m.share(k, machine.OfSlots)
 		l.Share.Slots, l.Lost.Slots = int(slots), int(then)
 		l.Share.Floor, l.Lost.Floor = m.share(k, machine.OfFloor)
-		m.parts[k].state.Lease(s.now, l)
+		machine.Grant(m.parts[k].state, s.now, l)
 	}
 	s.serve()
 }
