@@ -174,6 +174,7 @@ func explained(err error) error {
 	text := err.Error()
 	for _, hint := range []struct{ says, do string }{
 		{"NOPERM", rights},
+		{"can't run this command", rights}, // as Redis 7.0 says it in a script
 		{"42501", rights},
 		{"Permissions Violation", rights},
 		{"permissions violation", rights},
