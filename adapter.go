@@ -110,6 +110,9 @@ func (a adapted) Lease(l *adapter.Lease) {
 	a.d.deliver(nil)
 }
 
+// Wants implements adapter.Dependency.
+func (a adapted) Wants() machine.Wants { return a.d.state.Wants(a.d.now()) }
+
 // Doubt implements adapter.Dependency.
 func (a adapted) Doubt(partition string, until time.Time) {
 	if b := a.d.state.Breaker(partition); b != nil {

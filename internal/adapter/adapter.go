@@ -74,6 +74,9 @@ type Dependency interface {
 	// policy's own limits hold.
 	Lease(*Lease)
 
+	// Wants returns what calls wanted of limits that can be shared.
+	Wants() machine.Wants
+
 	// Doubt says that other processes find that partition broken, until then.
 	Doubt(partition string, until time.Time)
 

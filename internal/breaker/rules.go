@@ -45,7 +45,7 @@ type Rules struct {
 	// trip, from when its first call began.
 	ConsecutiveFor time.Duration
 
-	// DoubtUntil is until when two failures in a row trip, because others found the same dependency broken. It
+	// DoubtUntil, if not zero, is until when two failures in a row trip, because others found the same dependency broken. It
 	// needs a run of failures that is kept.
 	DoubtUntil clock.Instant
 
@@ -152,7 +152,9 @@ func (r *Rules) exceeded(c window.Counts, run uint32, lasted time.Duration) (ove
 const Doubted = 2
 
 // doubts reports whether so many failures in a row are enough because of what others say.
-func (r *Rules) doubts(now clock.Instant, run uint32) bool { return run >= Doubted && now < r.DoubtUntil }
+func (r *Rules) doubts(now clock.Instant, run uint32) bool {
+	return run >= Doubted && r.DoubtUntil != 0 && now < r.DoubtUntil
+}
 
 // probeCalls is how many outcomes half-open needs at most.
 func (r *Rules) probeCalls() int64 {

@@ -17,10 +17,11 @@ const (
 
 // Divide returns the pool that follows p, which may be nil, at the time storeNow of the store. The reports are all
 // that the store has. Length is that of a lease. Skew is by how much the clocks of two
-// processes, or of the store's servers, may differ over that length.
+// processes, or of the store's servers, may differ over that length; less than a sixty-fourth of it counts as that.
 //
 // Division is max–min fair by demand: no process is given more than it wants while another one
-// wants more than it has (Bertsekas and Gallager, "Data Networks", 1992, section 6.5). Of what is left over, three
+// wants more than it has (Bertsekas and Gallager, "Data Networks", 1992, section 6.5). What is left then is divided
+// in the same way by the Room that they ask for. Of what is left over, three
 // quarters are spread evenly as room to grow, and one quarter waits for a process whose demand rises.
 //
 // Of each process the larger is counted of its share and of what it may not have heard to be
@@ -38,8 +39,8 @@ func Divide(p *Pool, reports []Report, storeNow time.Time, length, skew time.Dur
 		old:    p,
 		now:    min(max(storeNow.UnixMicro(), 0), latest),
 		length: min(max(length.Microseconds(), 1), maxLength),
-		skew:   max(skew.Microseconds(), 0),
 	}
+	d.skew = max(skew.Microseconds(), d.length/tolerance)
 	d.gather(reports)
 	d.name()
 	d.claim()
@@ -76,7 +77,6 @@ func (m *member) live(now int64) bool { return m.report != nil && !m.report.Leav
 type claim struct {
 	pod   int
 	ask   *Demand // nil if the process wants nothing
-	want  float64
 	force float64 // the most that may be in force in it now
 	share float64 // what it is given
 }
@@ -124,15 +124,21 @@ func (d *division) name() {
 	wanted := map[string]int{}
 	for i := range d.pods {
 		m := &d.pods[i]
-		if m.old != nil {
-			for _, r := range d.old.Resources {
-				wanted[r.Name] += 0
+		if m.live(d.now) {
+			for k := range m.report.Demands {
+				wanted[m.report.Demands[k].Resource]++
 			}
 		}
-		if m.live(d.now) {
-			for _, ask := range m.report.Demands {
-				wanted[ask.Resource]++
+		if m.old == nil {
+			continue
+		}
+		for k, amount := range m.old.Shares {
+			if amount > 0 {
+				wanted[d.old.Resources[k].Name] += 0
 			}
+		}
+		for _, w := range m.old.Was {
+			wanted[d.old.Resources[w.Resource].Name] += 0
 		}
 	}
 	names := make([]string, 0, len(wanted))
@@ -191,12 +197,12 @@ func (d *division) inForce(m *member) (all []Was) {
 	if m.old == nil || m.report != nil && m.report.Leaves {
 		return nil
 	}
-	// Nobody divided for longer than a lease: the store was away, or its clock stepped. Then
-	// what was held is in force in those that did not hear anything, and is counted once more.
-	away := d.now-d.old.At > d.length
+	// No process divided for half of a lease: the store was away, or its clock stepped. Then
+	// what was held may be in force in those that did not hear anything, and is counted once more.
+	away := d.now-d.old.At > d.length/2
 	add := func(w Was) {
 		w.Until = min(d.old.At+w.Until, d.now+d.length)
-		if away && w.Version == d.old.Version {
+		if away {
 			w.Until = d.now + d.length
 		}
 		name := d.old.Resources[w.Resource].Name
@@ -277,33 +283,39 @@ func (d *division) share(r Resource, claims []claim) Resource {
 // target returns what each would be given if nothing were in force; the level up to which one that wants more
 // could be given more; and whether they want more than there is.
 func target(r Resource, asking []*claim) (targets []float64, level float64, short bool) {
-	wants, sum := make([]float64, len(asking)), 0.0
+	wants, rooms, sum := make([]float64, len(asking)), make([]float64, len(asking)), 0.0
 	for i, c := range asking {
 		least := min(c.ask.Least, r.Total/float64(len(asking)))
-		want := min(max(c.ask.Want, least), r.Total)
+		wants[i], rooms[i] = min(max(c.ask.Want, least), r.Total), c.ask.Room
 		if r.Whole {
-			want = min(math.Ceil(want), r.Total)
+			wants[i], rooms[i] = min(math.Ceil(wants[i]), r.Total), math.Ceil(rooms[i])
 		}
-		wants[i] = want
-		sum += want
+		sum += wants[i]
 	}
 	targets, level = fill(r.Total, wants, asking, r.Whole)
 	if sum > r.Total {
 		return targets, level, true
 	}
-	room := make([]float64, len(asking))
-	for i := range room {
-		room[i] = r.Total
-	}
-	spread := (r.Total - sum) * 3 / 4
+	left := add(targets, r.Total-sum, rooms, asking, r.Whole)
+	spread := left * 3 / 4
 	if r.Whole {
 		spread = math.Ceil(spread)
 	}
-	extra, _ := fill(spread, room, asking, r.Whole)
-	for i := range targets {
-		targets[i] = min(targets[i]+extra[i], r.Total)
+	for i := range rooms {
+		rooms[i] = r.Total
 	}
+	add(targets, spread, rooms, asking, r.Whole)
 	return targets, r.Total, false
+}
+
+// add divides amount among the rooms, adds it to the targets, and returns what is left of it.
+func add(targets []float64, amount float64, rooms []float64, asking []*claim, whole bool) float64 {
+	more, _ := fill(max(amount, 0), rooms, asking, whole)
+	for i, m := range more {
+		targets[i] += m
+		amount -= m
+	}
+	return max(amount, 0)
 }
 
 // total returns the smallest total of those that ask, but not one that a single process reports and that is

@@ -69,6 +69,10 @@ type hold struct {
 	short  bool    // others want more than they have
 }
 
+// tolerance divides the length of a lease: by so much a store's clock may seem to go back, as those of its
+// servers do.
+const tolerance = 64
+
 // never is before every lease.
 const never = clock.Instant(math.MinInt64)
 
@@ -151,8 +155,10 @@ func (h *Holder) Heard(asked clock.Instant, storeNow time.Time, p *Pool) Shares 
 		return h.Shares()
 	}
 	h.pods = p.Live()
-	// The store's clock may have stepped back: then the end seems further away than any lease is long.
-	left := min(p.End(pod).Sub(storeNow), time.Duration(p.Length)*time.Microsecond)
+	if p.Age(storeNow) < -h.length/tolerance {
+		return h.Shares() // the store's clock stepped back, so the end means nothing; the pool is due
+	}
+	left := min(p.End(pod).Sub(storeNow), time.Duration(pod.Until)*time.Microsecond)
 	until := asked.Add(left)
 	if p.Version == h.version {
 		h.until = max(h.until, until)
@@ -165,12 +171,18 @@ func (h *Holder) Heard(asked clock.Instant, storeNow time.Time, p *Pool) Shares 
 }
 
 // adopt takes the shares of a pool that h did not go by.
+//
+// One with an older version is what the store has after it lost writes. Then a share does not grow: what h reported
+// when it went by that version may be in the store still.
 func (h *Holder) adopt(p *Pool, pod *Pod) {
-	before := h.holds
+	before, back := h.holds, p.Version < h.version
 	h.version, h.owes = p.Version, false
 	h.holds = make(map[string]hold, len(p.Resources))
 	for i, r := range p.Resources {
 		amount := pod.Share(i)
+		if back {
+			amount = min(amount, before[r.Name].amount)
+		}
 		h.holds[r.Name] = hold{amount: amount, level: r.Level, short: r.Short}
 		if r.Short && amount < before[r.Name].amount {
 			h.owes = true
@@ -241,13 +253,13 @@ func (h *Holder) hungry() bool {
 
 // Next returns when to renew, never before now. U is a draw from [0, 1), one for each renewal. Ordinarily that is
 // a third of a lease after the last report. A process that has no share yet, or for whose report others
-// wait, renews after a twelfth. While the store does not answer, the waits double up to the length of a lease, with
-// full jitter, so that its return meets no herd.
+// wait, renews after a twelfth. While the store does not answer, the waits double up to half of a lease, with
+// full jitter, so that its return meets no herd, and that all are back before a lease has passed.
 func (h *Holder) Next(now clock.Instant, u float64) clock.Instant {
 	var wait time.Duration
 	switch {
 	case h.fails > 0:
-		bound := min(h.length, h.length/6<<min(h.fails-1, 10))
+		bound := min(h.length/2, h.length/6<<min(h.fails-1, 10))
 		return now.Add(h.length/64 + time.Duration(u*float64(bound)))
 	case !h.given || h.owes:
 		wait = time.Duration((0.75 + 0.5*u) * float64(h.gap()))
@@ -269,8 +281,8 @@ func (h *Holder) Due(storeNow time.Time, p *Pool, u float64) bool {
 	age, interval := p.Age(storeNow), h.length/4
 	pod := p.Pod(h.id)
 	switch {
-	case age < 0: // the store's clock stepped back
-		return age < -interval
+	case age < -h.length/tolerance: // the store's clock stepped back
+		return true
 	case age >= interval*3/2:
 		return true
 	case age >= interval && u*float64(p.Live()) < 8:

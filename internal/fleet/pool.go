@@ -167,7 +167,7 @@ func (p *Pod) sound(resources int) bool {
 }
 
 const (
-	small    = 4 << 10       // records that are not worth compressing, and are easier to read as they are
+	small    = 4 << 10        // records that are not worth compressing, and are easier to read as they are
 	inflated = 16 * MaxRecord // the most that a record may have in it
 )
 

@@ -20,8 +20,8 @@
 //     the sum of the shares in the lost writes, until those leases end. A holder that hears the
 //     restored pool gives its lost share back at once.
 //   - A step forward by d of the store's clock makes leases seem to end d early. So for at most d, what such leases hold is in
-//     force twice. After a step of more than a lease's length, all leases are counted for one more length,
-//     and nothing is in force twice.
+//     force twice. After a step of more than half of a lease's length, all leases are counted for one more
+//     length, and nothing is in force twice.
 //   - A total that becomes smaller is kept when the leases under the larger one have been given back or have ended.
 //   - Processes that cannot reach a store that others reach keep what they held, or what their policy
 //     declares, and the others are given it, too: see [Demand.Lost].
@@ -60,8 +60,13 @@ type Demand struct {
 	// deploy, the smallest counts. A Total that is not positive and finite makes the demand void.
 	Total float64 `json:"t"`
 
-	// Want is how much the process could use: see [Estimate]. Negative counts as zero, and more than the total as the total.
+	// Want is how much the process could use: see [Estimate]. Negative counts as zero, and more than Total
+	// as Total.
 	Want float64 `json:"w,omitempty"`
+
+	// Room is how much more than Want the process would like to have, for what comes unevenly. It is given
+	// from what is left when all have what they want. Bounded as Want is.
+	Room float64 `json:"m,omitempty"`
 
 	// Least is what the process is given whatever it wants, as far as it is no more than an equal
 	// part of the total. Zero means nothing.
@@ -129,7 +134,8 @@ func (r *Report) sanitize() {
 			continue
 		}
 		seen[d.Resource] = true
-		d.Want, d.Least, d.Holds = clamp(d.Want, d.Total), clamp(d.Least, d.Total), clamp(d.Holds, math.MaxFloat64)
+		d.Want, d.Room, d.Least = clamp(d.Want, d.Total), clamp(d.Room, d.Total), clamp(d.Least, d.Total)
+		d.Holds = clamp(d.Holds, math.MaxFloat64)
 		kept = append(kept, d)
 	}
 	r.Demands = kept

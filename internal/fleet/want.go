@@ -10,87 +10,99 @@ import (
 // Estimate says how much of a resource a process could use, from what it counts. The zero Estimate wants
 // nothing, and is ready. It is for one goroutine.
 //
-// The mean m of what was wanted follows a rise with a time constant of a fifth of a second at most, and a fall with
-// one of two seconds. What is asked for is
+// The mean m of what was wanted forgets with a time constant of two and a half seconds. If a count is more than
+// three standard deviations above what m lets expect, demand has risen, and m follows at once: that is
+// the control chart of Shewhart ("Economic control of quality of manufactured product", 1931), with the
+// variance of a Poisson count, which is its mean. The answer moves when m is two standard deviations of m
+// itself away from it, √(m/5 s) each. So noise moves few shares, and the sum of the answers of many processes
+// is right, as small ones err to both sides.
 //
-//	m + 2√(m/T)
+// Beside the mean a process asks for room, 2√(m/1 s). That is the square-root rule of staffing (Halfin and Whitt,
+// "Heavy-traffic limits for queues with many exponential servers", 1981). It is given if there is
+// enough for what all want.
 //
-// which is the mean and two standard deviations of a Poisson count over T = 1 s: the square-root rule of staffing
-// (Halfin and Whitt, "Heavy-traffic limits for queues with many exponential servers", 1981). The answer
-// stays while this is between four fifths of it and itself, so that noise moves no shares.
-//
-// Who waits for its turn is not refused, so a process whose callers wait wants no more than it has, as far as
-// it can count. So it asks for half as much again while more than a twentieth were refused or had to wait.
+// A caller who waits for its turn asks for nothing new, so a process whose callers wait wants no more than it
+// has, as far as it can count. So while more than half had to wait and what it has is used up, it wants more than that:
+// 5 % more, then 10 %, doubling up to twice as much.
 type Estimate struct {
 	begun  bool
 	last   clock.Instant
 	wanted uint64 // at last
-	short  uint64 // at last
+	waited uint64 // at last
+	streak int    // how often in a row callers waited
 	mean   float64
-	asks   float64
+	said   float64
 }
 
-const (
-	rise = 200 * time.Millisecond
-	fall = 2 * time.Second
-)
+const forget = 2500 * time.Millisecond
 
-// Count takes the numbers, since the process started, of what was wanted (sent, refused and waiting) and how
-// much of that was refused or waited because of the share; and the share that was in force, in units a second. It returns what
-// to ask for, in units a second.
-func (e *Estimate) Count(now clock.Instant, wanted, short uint64, share float64) float64 {
-	span, more, missed, ok := e.since(now, wanted, short)
-	if !ok {
-		return e.asks
+// Count takes the numbers, since the process started, of what was wanted (sent, refused and waiting) and
+// how much of that had to wait because of the share; and the share that was in force, in units a second. It
+// returns the Want and the Room of a [Demand], in units a second.
+func (e *Estimate) Count(now clock.Instant, wanted, waited uint64, share float64) (want, room float64) {
+	if span, more, late, ok := e.since(now, wanted, waited); ok {
+		e.follow(float64(more)/span.Seconds(), span, 1/span.Seconds())
+		e.crowd(late > more/2, share)
 	}
-	e.follow(float64(more)/span.Seconds(), span)
-	return e.ask(share, float64(missed) > float64(more)/20)
+	return e.ask(share, 0)
 }
 
-// Level takes how much is in use and waits, and otherwise what [Estimate.Count] takes: for slots. It returns
-// what to ask for.
-func (e *Estimate) Level(now clock.Instant, used float64, wanted, short uint64, share float64) float64 {
-	span, more, missed, ok := e.since(now, wanted, short)
-	if !ok {
-		return e.asks
+// Level takes how much is in use or waits, and otherwise what [Estimate.Count] takes: for slots. The variance
+// is that of a station with as many servers as it needs. Slots do not average over
+// time, so half of the room is part of Want.
+func (e *Estimate) Level(now clock.Instant, used float64, wanted, waited uint64, share float64) (want, room float64) {
+	if span, more, late, ok := e.since(now, wanted, waited); ok {
+		e.follow(clamp(used, math.MaxFloat64), span, 1)
+		e.crowd(late > more/2, share)
 	}
-	e.follow(clamp(used, math.MaxFloat64), span)
-	return e.ask(share, float64(missed) > float64(more)/20)
+	return e.ask(share, 1)
 }
 
-// since returns what was counted since the last time, if it was long enough ago to say anything.
-func (e *Estimate) since(now clock.Instant, wanted, short uint64) (span time.Duration, more, missed uint64, ok bool) {
+// since returns what was counted since the last time, if that was long enough ago to say anything.
+func (e *Estimate) since(now clock.Instant, wanted, waited uint64) (span time.Duration, more, late uint64, ok bool) {
 	if !e.begun {
-		e.begun, e.last, e.wanted, e.short = true, now, wanted, short
+		e.begun, e.last, e.wanted, e.waited = true, now, wanted, waited
 		return 0, 0, 0, false
 	}
-	if span = now.Sub(e.last); span < time.Millisecond {
+	if span = now.Sub(e.last); span < 10*time.Millisecond {
 		return 0, 0, 0, false
 	}
 	// Counts that went back, as after a reload, say nothing.
-	if wanted >= e.wanted && short >= e.short {
-		more, missed = wanted-e.wanted, short-e.short
+	if wanted >= e.wanted && waited >= e.waited {
+		more, late = wanted-e.wanted, waited-e.waited
 	}
-	e.last, e.wanted, e.short = now, wanted, short
-	return span, more, missed, true
+	e.last, e.wanted, e.waited = now, wanted, waited
+	return span, more, late, true
 }
 
-// follow moves the mean towards x, of the last span.
-func (e *Estimate) follow(x float64, span time.Duration) {
-	constant := fall
-	if x > e.mean {
-		constant = rise
+// follow moves the mean towards x, which was seen in the last span and whose variance is unit times
+// its mean.
+func (e *Estimate) follow(x float64, span time.Duration, unit float64) {
+	// One count more than nothing is no rise.
+	if x > e.mean+float64(3*math.Sqrt(max(e.mean, unit)*unit)) {
+		e.mean = x
+	} else {
+		e.mean += float64((x-e.mean)*float64(span)) / float64(span+forget)
 	}
-	e.mean += float64((x-e.mean)*float64(span)) / float64(span+constant)
+	if math.Abs(e.mean-e.said) > 2*math.Sqrt(max(e.mean, e.said)/(2*forget.Seconds())) || e.mean < 1e-3 {
+		e.said = e.mean
+	}
 }
 
-func (e *Estimate) ask(share float64, short bool) float64 {
-	want := e.mean + float64(2*math.Sqrt(e.mean))
-	if short {
-		want = max(want, 1.5*share)
+// crowd counts for how long callers waited while the share was used up.
+func (e *Estimate) crowd(waits bool, share float64) {
+	if waits && e.mean > 0.9*share {
+		e.streak = min(e.streak+1, 6)
+	} else {
+		e.streak = 0
 	}
-	if want > e.asks || want < 0.8*e.asks {
-		e.asks = want
+}
+
+func (e *Estimate) ask(share, rooms float64) (want, room float64) {
+	room = math.Sqrt(e.said)
+	want = e.said + float64(rooms*room)
+	if e.streak > 0 {
+		want = max(want, share*min(1+0.05*float64(int(1)<<(e.streak-1)), 2))
 	}
-	return e.asks
+	return want, (2 - rooms) * room
 }

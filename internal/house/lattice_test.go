@@ -110,9 +110,8 @@ var plan = map[string]room{
 
 	"proxy": {floor: fourth},
 
-	"internal/fleet":    {floor: ground},                                          // holder and pool
-	"fleet":             {floor: fourth, also: []string{"internal/adapter"}},      // the goroutine of a member; asks the front door what users may not
-	"fleet/fleettest":   {floor: basement, also: []string{"fleet"}},               // its conformance suite for stores
+	"fleet":           {floor: fourth, also: []string{"internal/adapter"}}, // asks the front door what users may not
+	"fleet/fleettest": {floor: fourth, also: []string{"fleet"}},            // its conformance suite for stores
 
 	"internal/adapter":     {floor: basement, also: []string{"policy", "internal/breaker", "internal/machine"}},                     // its answers, the permit of an address, and a share
 	"internal/serving":     {floor: basement, also: []string{"policy", "internal/admission", "internal/clock", "internal/learned"}}, // the ground floor's queue with a clock, for servers

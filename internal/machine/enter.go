@@ -203,7 +203,7 @@ func (c *Call) takeTurn(now clock.Instant) (due bool) {
 	case !ok:
 		c.tooLong(at.Sub(now), longest)
 		c.end.numbers.Shared = r.sharing(OfRate)
-		c.refuse(now, policy.RateLimited, at.Sub(now))
+		c.refuse(now, policy.RateLimited, r.turnAfter(now, at))
 		return false
 	}
 	c.taken.turn = at

@@ -22,8 +22,8 @@ type Lease struct {
 
 // Share is what one process may use. The limits of the policy stay the most.
 type Share struct {
-	Limits Limits  // which of them are shared; what is said of the others means nothing
-	Rate   float64 // turns a second; the burst is in proportion
+	Limits SharedLimits // which of them are shared; what is said of the others means nothing
+	Rate   float64      // turns a second; the burst is in proportion
 	Slots  int
 	Floor  float64 // from 0 to 1, of what the retry budget has without any success
 	Quotas []Part  // one that is not named is not shared
@@ -36,12 +36,12 @@ type Part struct {
 	Part float64 // from 0 to 1
 }
 
-// Limits is a set of limits.
-type Limits uint8
+// SharedLimits is a set of limits.
+type SharedLimits uint8
 
 // The limits that can be shared.
 const (
-	OfRate Limits = 1 << iota
+	OfRate SharedLimits = 1 << iota
 	OfSlots
 	OfFloor
 	OfQuotas
@@ -136,18 +136,15 @@ func (r *Rules) under(now clock.Instant, l *Lease) *Rules {
 }
 
 // sharing reports whether a share of that limit is in force.
-func (r *Rules) sharing(of Limits) bool { return r.mine != nil && r.mine.Limits&of != 0 }
-
-// slowest is a rate that stands for none.
-const slowest = 1e-9
+func (r *Rules) sharing(of SharedLimits) bool { return r.mine != nil && r.mine.Limits&of != 0 }
 
 // partOfRate returns the rules of a rate that is a part of the policy's. The burst is the same part of
 // the policy's, but one turn at least: a rate without any burst lets nothing through.
 func (r *Rules) partOfRate(rate float64) ratelimit.Rules {
 	whole := float64(r.Policy.RateLimit.Rate)
 	switch {
-	case !(rate > slowest):
-		rate = slowest
+	case !(rate > 0):
+		return ratelimit.Nothing
 	case r.rate.Interval <= 0:
 		return ratelimit.Every(rate, 1)
 	case rate >= whole:
@@ -225,6 +222,21 @@ func (c *Call) budgetRules(now clock.Instant) *Rules {
 	return c.rules
 }
 
+// longestNoTurn bounds what callers are told of a turn that no share has.
+const longestNoTurn = 10 * time.Second
+
+// turnAfter is when a call that found no turn may ask again: with the turn, or with the next share.
+func (r *Rules) turnAfter(now, at clock.Instant) time.Duration {
+	after := at.Sub(now)
+	if r.lease == nil {
+		return after
+	}
+	if r.until != clock.Never {
+		after = min(after, r.until.Sub(now))
+	}
+	return min(after, longestNoTurn)
+}
+
 // void reports whether the turn that the call waited for counts no more, because it was one of another
 // rate, or of a share that has ended.
 func (c *Call) void(now clock.Instant) bool {
@@ -264,4 +276,3 @@ func (r *Rules) shareStats() (st policy.ShareStats) {
 	st.Floored = r.sharing(OfFloor)
 	return st
 }
-

@@ -23,8 +23,9 @@ func TestWhatAChangeKeeps(t *testing.T) {
 		{"what is left is no more than the new burst", fast, slow, 20, 0, 4, s},
 		{"or what was left", fast, slow, 38, 0, 2, s},
 		{"a burst that becomes larger fills in time", slow, fast, 2, 0, 2, s / 10},
-		{"turns ahead are void, and the next comes one interval after the last", slow, fast, 8, s / 2, 0, s/2},
-		{"so it does at a slower rate", fast, slow, 60, s / 20, 0, s},
+		{"turns ahead are void, and half of one stays half of one", slow, fast, 8, s / 2, 0, s/2 + s/20 + 1},
+		{"so it does at a slower rate", fast, slow, 60, s / 20, 0, s/20 + s/2 + 1},
+		{"nothing is nothing", fast, Nothing, 0, 0, 0, clock.Instant(longest)},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			var l Limiter

@@ -184,26 +184,35 @@ func (l *Limiter) Change(now clock.Instant, from, to Rules) {
 	}
 }
 
-// carry is when the bucket is full under other rules.
+// Nothing are rules that let nothing through once a limiter was changed to them.
+var Nothing = Rules{Interval: longest, Burst: 1}
+
+// carry is when the bucket is full under other rules. What part of a turn is there stays the same part.
 func carry(full, now clock.Instant, from, to Rules) clock.Instant {
-	if from.Interval <= 0 || to.Interval <= 0 {
+	interval, slack := to.spacing()
+	switch {
+	case to == Nothing:
+		return now.Add(interval)
+	case from.Interval <= 0 || to.Interval <= 0:
 		return instant(0) // nothing was counted, or nothing will be
 	}
 	before, slackBefore := from.spacing()
-	interval, slack := to.spacing()
 	next := full.Add(-slackBefore)
-	if next > now { // the last turn that has come was this much before the next
-		since := before - 1 - (next.Sub(now)-1)%before
-		return now.Add(interval - since + slack)
+	if next > now { // turns that lie ahead are void, so no more than one is missing
+		missing := (next.Sub(now)-1)%before + 1
+		return now.Add(scaled(missing, interval, before) + 1 + slack)
 	}
-	turns, rest := bits.Mul64(uint64(now.Sub(next)), uint64(interval))
-	left := slack
-	if turns < uint64(before) {
-		if q, _ := bits.Div64(turns, rest, uint64(before)); q < uint64(slack) {
-			left = time.Duration(q)
-		}
+	return now.Add(slack - min(slack, scaled(now.Sub(next), interval, before)))
+}
+
+// scaled returns d·by/of, rounded down, or the longest time if that is more.
+func scaled(d, by, of time.Duration) time.Duration {
+	high, low := bits.Mul64(uint64(d), uint64(by))
+	if high >= uint64(of) {
+		return longest
 	}
-	return now.Add(slack - left)
+	q, _ := bits.Div64(high, low, uint64(of))
+	return time.Duration(min(q, uint64(longest)))
 }
 
 // Ahead returns how many turns that lie ahead are taken, and how long after now the next

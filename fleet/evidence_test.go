@@ -1,0 +1,103 @@
+package fleet_test
+
+import (
+	"context"
+	"net"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gabion-go/gabion/fleet"
+	"github.com/gabion-go/gabion/fleet/fleettest"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Others' breakers make mine open at its own first failures, and nothing more.
+func TestOthersBreakersAreEvidence(t *testing.T) {
+	for _, c := range []struct {
+		fact      string
+		witnesses int
+		failures  int
+		want      policy.BreakerState
+	}{
+		{"two witnesses and two failures open it", 2, 2, policy.StateOpen},
+		{"one failure may be chance", 2, 1, policy.StateClosed},
+		{"without a failure of its own it stays closed", 2, 0, policy.StateClosed},
+		{"one witness may be poisoned", 1, 2, policy.StateClosed},
+		{"without evidence two failures are nothing", 0, 2, policy.StateClosed},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := fleettest.NewMemory()
+				p := policy.Policy{Retry: policy.Retry{Attempts: 1}}
+				mine := join(t, store, p)
+				for range 3 {
+					join(t, store, p)
+				}
+				for range c.witnesses {
+					b, _ := join(t, store, p).d.Breaker("")
+					b.Trip()
+					stop := make(chan struct{})
+					t.Cleanup(func() { close(stop) })
+					go func() { // and it fails again at each probe
+						for {
+							select {
+							case <-stop:
+								return
+							case <-time.After(time.Second):
+								b.Trip()
+							}
+						}
+					}()
+				}
+				time.Sleep(12 * time.Second)
+				for range c.failures {
+					_ = mine.d.Run(t.Context(), func(context.Context) error { return &net.OpError{Op: "read", Err: syscall.ECONNRESET} })
+				}
+				if got := state(mine); got != c.want {
+					t.Errorf("the breaker is %s", got)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatIsSeenOfAFleet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := fleettest.NewMemory()
+		other := shared()
+		other.Timeout.Call = time.Minute
+		a, b, c := join(t, store, shared()), join(t, store, shared()), join(t, store, other)
+		load(t.Context(), 12*time.Second, []int{100, 0, 0}, a, b, c)
+		v, err := fleet.Look(t.Context(), store, "gabion")
+		if err != nil || len(v.Members) != 3 || len(v.Unread) != 0 {
+			t.Fatalf("%+v, %v", v, err)
+		}
+		hashes, sum, calls := map[string]int{}, 0.0, int64(0)
+		for _, m := range v.Members {
+			hashes[m.Policies]++
+			sum += m.Shares[0].Amount
+			calls += m.Dependencies[0].Calls
+			if age := v.Now.Sub(m.Reported); age < 0 || age > 5*time.Second {
+				t.Errorf("it was reported %s ago", age)
+			}
+		}
+		if len(hashes) != 2 || sum > 1000 || sum < 700 || calls < 800 {
+			t.Errorf("%v, shares of %v, %d calls", hashes, sum, calls)
+		}
+		a.Close()
+		if v, _ = fleet.Look(t.Context(), store, "gabion"); len(v.Members) != 3 {
+			t.Errorf("%+v", v.Members)
+		}
+		gone := 0
+		for _, m := range v.Members {
+			if m.Left {
+				gone++
+			}
+		}
+		if gone != 1 {
+			t.Errorf("%d have left", gone)
+		}
+	})
+}

@@ -1,0 +1,199 @@
+package fleet
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/internal/fleet"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// gathered is what a process has reported of itself.
+type gathered struct {
+	opened map[openBreaker]time.Time // when it was last reported that a breaker is open
+	known  uint64                    // the version of the pool whose Known was read last
+}
+
+type openBreaker struct{ dependency, partition string }
+
+// processFacts are what a report says of the process. They are under the name of no dependency.
+type processFacts struct {
+	Version  string `json:"ver,omitempty"`
+	Policies string `json:"pol,omitempty"` // a hash
+	At       int64  `json:"at,omitempty"`  // milliseconds of the store's clock since 1970, when it was written; zero before the store first answered
+	Lost     bool   `json:"lost,omitempty"`
+}
+
+// dependencyFacts are what it says of a dependency.
+type dependencyFacts struct {
+	Calls     int64    `json:"c,omitempty"` // that have ended, since the process began
+	Succeeded int64    `json:"s,omitempty"`
+	Refused   int64    `json:"r,omitempty"` // that ended before an attempt was sent
+	P99       int64    `json:"p,omitempty"` // microseconds that a good attempt takes
+	Open      []string `json:"o,omitempty"` // partitions whose breaker is open or half open; "" is that of calls without one
+}
+
+// process is the key of a report's processFacts.
+const process = ""
+
+// mostOpen bounds how many open breakers of one dependency are reported.
+const mostOpen = 16
+
+// gather says what the process knows.
+func (m *Member) gather() map[string]json.RawMessage {
+	names := m.registry.Names()
+	all := make(map[string]json.RawMessage, len(names)+1)
+	hash := sha256.New()
+	for _, name := range names {
+		d, err := m.registry.Get(name)
+		if err != nil {
+			continue
+		}
+		fmt.Fprintf(hash, "%s %#v\n", name, d.Policy())
+		if len(all) < fleet.MaxResources {
+			stats := d.Stats()
+			all[name] = encoded(m.factsOf(name, &stats))
+		}
+	}
+	f := processFacts{Version: m.o.Version, Policies: hex.EncodeToString(hash.Sum(nil)[:6]), Lost: m.force.Lost}
+	if !m.heard.IsZero() {
+		f.At = m.heard.Add(time.Since(m.at)).UnixMilli()
+	}
+	all[process] = encoded(f)
+	return all
+}
+
+// encoded is for types that always can be.
+func encoded(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return json.RawMessage("{}")
+	}
+	return b
+}
+
+func (m *Member) factsOf(name string, s *gabion.Stats) dependencyFacts {
+	f := dependencyFacts{
+		Calls: s.Totals.Calls, Succeeded: s.Totals.Succeeded, Refused: s.Totals.Unsent, P99: s.Latency.P99.Microseconds(),
+	}
+	add := func(p *policy.PartitionStats) {
+		if st := p.Breaker.State; !p.Guarded || st != policy.StateOpen && st != policy.StateHalfOpen || len(f.Open) == mostOpen {
+			return
+		}
+		f.Open = append(f.Open, p.Name)
+		m.facts.note(openBreaker{name, p.Name})
+	}
+	add(&s.Main)
+	for i := range s.Partitions {
+		add(&s.Partitions[i])
+	}
+	return f
+}
+
+func (g *gathered) note(b openBreaker) {
+	if g.opened == nil {
+		g.opened = map[openBreaker]time.Time{}
+	}
+	maps.DeleteFunc(g.opened, func(_ openBreaker, at time.Time) bool { return time.Since(at) > 2*fresh })
+	g.opened[b] = time.Now()
+}
+
+// knownFacts are what the fleet knows, as the process found that divided the pool.
+type knownFacts struct {
+	At      int64                     `json:"at"`          // milliseconds of the store's clock
+	Members int                       `json:"n"`           // whose reports were fresh
+	Open    map[string]map[string]int `json:"o,omitempty"` // by dependency and partition: how many processes find it broken
+}
+
+// fresh is how old a report may be whose breakers count as evidence.
+const fresh = 10 * time.Second
+
+// The least processes that must find a dependency broken before others doubt it: two, and one in ten. One that is
+// poisoned says nothing about the others' way to the dependency.
+const (
+	leastWitnesses = 2
+	oneIn          = 10
+)
+
+// known puts together what the reports say. It is a pure function of them.
+func known(reports []fleet.Report, now time.Time) json.RawMessage {
+	k := knownFacts{At: now.UnixMilli(), Open: map[string]map[string]int{}}
+	for i := range reports {
+		r := &reports[i]
+		p, _ := factsIn[processFacts](r, process)
+		if age := now.Sub(time.UnixMilli(p.At)); r.Leaves || age > fresh || age < -fresh {
+			continue
+		}
+		k.Members++
+		for name := range r.Facts {
+			f, ok := factsIn[dependencyFacts](r, name)
+			if name == process || !ok {
+				continue
+			}
+			for _, partition := range f.Open[:min(len(f.Open), mostOpen)] {
+				if k.Open[name] == nil {
+					k.Open[name] = map[string]int{}
+				}
+				k.Open[name][partition]++
+			}
+		}
+	}
+	for name, partitions := range k.Open {
+		maps.DeleteFunc(partitions, func(_ string, n int) bool { return n < k.witnesses() })
+		if len(partitions) == 0 {
+			delete(k.Open, name)
+		}
+	}
+	return encoded(k)
+}
+
+// witnesses is how many processes must find a dependency broken.
+func (k *knownFacts) witnesses() int { return max(leastWitnesses, k.Members/oneIn) }
+
+func factsIn[T any](r *fleet.Report, key string) (f T, ok bool) {
+	raw, found := r.Facts[key]
+	if !found || json.Unmarshal(raw, &f) != nil {
+		return f, false
+	}
+	return f, true
+}
+
+// learn makes the breakers doubt what others find broken.
+func (m *Member) learn(p *fleet.Pool) {
+	if p == nil || p.Version == m.facts.known || len(p.Known) == 0 {
+		return
+	}
+	m.facts.known = p.Version
+	var k knownFacts
+	if json.Unmarshal(p.Known, &k) != nil {
+		return
+	}
+	left := fresh - m.heard.Sub(time.UnixMilli(k.At))
+	if left <= 0 || left > 2*fresh {
+		return
+	}
+	until := m.at.Add(min(left, fresh))
+	for _, n := range m.needs.of {
+		for partition, others := range k.Open[n.d.Name()] {
+			if time.Since(m.facts.opened[openBreaker{n.d.Name(), partition}]) < 2*fresh {
+				others-- // that may be this process
+			}
+			if others >= k.witnesses() {
+				n.via.Doubt(partition, until)
+			}
+		}
+	}
+}
+
+// isReport reports whether a key is of a process.
+func isReport(key string) bool { return strings.Contains(key, "/pods/") }
+
+// sorted returns the keys of a map in order.
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,214 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/fleet"
+)
+
+// drawer returns what spreads the renewals of a fleet.
+func drawer() func() float64 { return rand.Float64 }
+
+// patience is how long the store may take. Then a process knows before its lease ends that the store is gone.
+func (m *Member) patience() time.Duration { return m.o.Lease / 12 }
+
+// skew is by how much clocks may differ over a lease: a hundredth, and a tenth of a second for servers of one store.
+func (m *Member) skew() time.Duration { return m.o.Lease/100 + 100*time.Millisecond }
+
+// errPanicked is the error of a store that panicked.
+var errPanicked = errors.New("fleet: the store panicked")
+
+// answer is what came of a batch.
+type answer struct {
+	r   Result
+	err error
+}
+
+// ask sends a batch. It returns when it began, which is what the answer is dated to. A store that neither answers nor
+// heeds its context is left behind, so that shares end in time.
+func (m *Member) ask(ctx context.Context, b Batch) (asked clock.Instant, r Result, err error) {
+	ctx, cancel := context.WithTimeout(ctx, m.patience())
+	defer cancel()
+	asked = m.now()
+	if m.stillHangs() {
+		return asked, Result{}, errors.New("fleet: the store has not answered the batch before")
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		a := answer{err: errPanicked}
+		defer func() {
+			if crash := recover(); crash != nil {
+				a.err = fmt.Errorf("%w: %v", errPanicked, crash)
+			}
+			answers <- a
+		}()
+		a.r, a.err = m.store.Do(ctx, b)
+	}()
+	select {
+	case a := <-answers:
+		if a.err == nil && a.r.Now.IsZero() {
+			a.err = errors.New("fleet: the store does not say what time it is")
+		}
+		if a.err == nil {
+			m.heard, m.at = a.r.Now, m.time(asked)
+		}
+		return asked, a.r, a.err
+	case <-ctx.Done():
+		m.hangs = answers
+		return asked, Result{}, fmt.Errorf("fleet: no answer within %s: %w", m.patience(), ctx.Err())
+	}
+}
+
+// stillHangs reports whether the store works on an earlier batch. One at a time may be left behind, or a store that hangs for a day
+// would fill the memory.
+func (m *Member) stillHangs() bool {
+	select {
+	case <-m.hangs:
+		m.hangs = nil
+	default:
+	}
+	return m.hangs != nil
+}
+
+// renew reports what the process needs, and puts in force what it is given.
+func (m *Member) renew(ctx context.Context) {
+	now := m.now()
+	m.measure(now)
+	if s, lower := m.holder.Falling(now, m.needs.demands); lower {
+		m.enforce(s) // before it is reported
+		m.measure(m.now())
+	}
+	asked, r, err := m.report(ctx)
+	var pool *fleet.Pool
+	if err == nil {
+		pool, err = m.read(&r)
+	}
+	if err == nil && m.holder.Due(r.Now, pool, m.draw()) {
+		asked, r, pool, err = m.divide(ctx)
+	}
+	if ctx.Err() != nil {
+		return // the process leaves
+	}
+	if err != nil {
+		m.enforce(m.holder.Failed(m.now()))
+		m.missed(err)
+		return
+	}
+	m.pool = pool
+	m.enforce(m.holder.Heard(asked, r.Now, pool))
+	m.learn(pool)
+	m.answered()
+}
+
+// report puts the report, and reads pool and overrides: all that a renewal needs, in one round trip.
+func (m *Member) report(ctx context.Context) (asked clock.Instant, r Result, err error) {
+	report := m.holder.Report(m.now(), m.needs.demands)
+	report.Facts = m.gather()
+	value, err := report.Encode()
+	if err != nil {
+		return 0, Result{}, err
+	}
+	key := m.o.Name
+	return m.ask(ctx, Batch{
+		Puts: []Put{{Key: podsKey(key) + m.o.ID, Value: value, Lasts: remembered * m.o.Lease}},
+		Get:  []string{poolKey(key), overridesKey(key)},
+	})
+}
+
+// remembered is how many leases the report of a process that is gone stays in the store.
+const remembered = 3
+
+// read takes overrides and pool from an answer.
+func (m *Member) read(r *Result) (*fleet.Pool, error) {
+	m.follow(r)
+	item, found := r.Items[poolKey(m.o.Name)]
+	if !found {
+		return nil, nil
+	}
+	return fleet.ParsePool(item.Value)
+}
+
+// divide divides the pool anew, unless another process is quicker: then that one's division counts. It
+// returns the pool as it is then.
+func (m *Member) divide(ctx context.Context) (asked clock.Instant, r Result, pool *fleet.Pool, err error) {
+	key := poolKey(m.o.Name)
+	asked, r, err = m.ask(ctx, Batch{Get: []string{key}, List: podsKey(m.o.Name)})
+	if err != nil {
+		return asked, r, nil, err
+	}
+	old, err := m.readPool(&r)
+	if err != nil {
+		return asked, r, nil, err
+	}
+	reports := parseReports(&r)
+	next := fleet.Divide(old, reports, r.Now, m.o.Lease, m.skew())
+	next.Known = known(reports, r.Now)
+	value, err := next.Encode()
+	if err != nil {
+		return asked, r, nil, err
+	}
+	asked, r, err = m.ask(ctx, Batch{Swap: &Put{Key: key, Value: value, Version: r.Items[key].Version}, Get: []string{key}})
+	if err != nil {
+		return asked, r, nil, err
+	}
+	if r.Swapped {
+		return asked, r, next, nil
+	}
+	pool, err = m.readPool(&r)
+	return asked, r, pool, err
+}
+
+func (m *Member) readPool(r *Result) (*fleet.Pool, error) {
+	item, found := r.Items[poolKey(m.o.Name)]
+	if !found {
+		return nil, nil
+	}
+	return fleet.ParsePool(item.Value)
+}
+
+// parseReports leaves out what can't be read: what such a process holds counts until it ends.
+func parseReports(r *Result) []fleet.Report {
+	reports := make([]fleet.Report, 0, len(r.Items))
+	for key, item := range r.Items {
+		if !isReport(key) {
+			continue
+		}
+		if one, err := fleet.ParseReport(item.Value); err == nil {
+			reports = append(reports, *one)
+		}
+	}
+	return reports
+}
+
+// look reads the overrides between two renewals.
+func (m *Member) look(ctx context.Context) {
+	if _, r, err := m.ask(ctx, Batch{Get: []string{overridesKey(m.o.Name)}}); err == nil {
+		m.follow(&r)
+	}
+}
+
+// leave gives everything back.
+func (m *Member) leave() {
+	m.enforce(m.alone())
+	report := m.holder.Leave(m.now())
+	value, err := report.Encode()
+	if err == nil {
+		ctx := context.Background()
+		_, _, err = m.ask(ctx, Batch{Puts: []Put{{Key: podsKey(m.o.Name) + m.o.ID, Value: value, Lasts: remembered * m.o.Lease}}})
+	}
+	m.left(err)
+}
+
+// alone is what a process has that left the fleet: what it declares for a store that is away. Its limits are not its own again,
+// since it may make calls that it began.
+func (m *Member) alone() fleet.Shares {
+	m.measure(m.now())
+	apart := fleet.New(m.o.ID, m.o.Lease)
+	apart.Falling(0, m.needs.demands)
+	return apart.Failed(0)
+}

@@ -1,0 +1,122 @@
+package fleet
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gabion-go/gabion/internal/fleet"
+)
+
+// View is a fleet as its store has it.
+type View struct {
+	// Now is the time of the store's clock, as are all others of a View.
+	Now time.Time
+
+	// Divided is when shares were last divided. Zero means never.
+	Divided time.Time
+
+	// Members are the processes, by ID, those included whose report has not run out yet.
+	Members []MemberView
+
+	// Overrides are those that are in force and those that are kept for the audit, the oldest first.
+	Overrides []Override
+
+	// Unread says what could not be read, such as records of a newer release.
+	Unread []string
+}
+
+// MemberView is a process as its last report has it.
+type MemberView struct {
+	ID       string
+	Version  string    // of the program, if it says one
+	Policies string    // a hash of its policies: equal ones are equal
+	Reported time.Time // zero if that is not known
+	Left     bool      // it gave its shares back and has gone
+	Lost     bool      // it could not reach the store before this report
+	Until    time.Time // when its shares end; zero if it has none
+
+	Dependencies []DependencyView // by name
+	Shares       []Share
+}
+
+// DependencyView is a dependency as one process sees it, since that process began.
+type DependencyView struct {
+	Name      string
+	Calls     int64 // that have ended
+	Succeeded int64
+	Unsent    int64 // that were refused, or given up while they waited
+	P99       time.Duration
+	Open      []string // partitions whose breaker is open; "" is that of calls without one
+}
+
+// Look reads all that a store has of a fleet.
+func Look(ctx context.Context, s Store, name string) (*View, error) {
+	if err := validFleet(name); err != nil {
+		return nil, err
+	}
+	r, err := s.Do(ctx, Batch{Get: []string{poolKey(name), overridesKey(name)}, List: podsKey(name)})
+	if err != nil {
+		return nil, err
+	}
+	v := &View{Now: r.Now}
+	if v.Overrides, err = parseOverrides(r.Items[overridesKey(name)].Value); err != nil {
+		v.unread("overrides", err)
+	}
+	var pool *fleet.Pool
+	if item, found := r.Items[poolKey(name)]; found {
+		if pool, err = fleet.ParsePool(item.Value); err != nil {
+			v.unread("shares", err)
+		} else {
+			v.Divided = time.UnixMicro(pool.At)
+		}
+	}
+	for _, key := range sorted(r.Items) {
+		id, isPod := strings.CutPrefix(key, podsKey(name))
+		if !isPod {
+			continue
+		}
+		report, err := fleet.ParseReport(r.Items[key].Value)
+		if err != nil {
+			v.unread(id, err)
+			continue
+		}
+		v.Members = append(v.Members, memberView(report, pool))
+	}
+	return v, nil
+}
+
+func (v *View) unread(what string, err error) { v.Unread = append(v.Unread, what+": "+err.Error()) }
+
+func memberView(r *fleet.Report, pool *fleet.Pool) MemberView {
+	p, _ := factsIn[processFacts](r, process)
+	m := MemberView{ID: r.ID, Version: p.Version, Policies: p.Policies, Left: r.Leaves, Lost: p.Lost}
+	if p.At > 0 {
+		m.Reported = time.UnixMilli(p.At)
+	}
+	for _, name := range sorted(r.Facts) {
+		if f, ok := factsIn[dependencyFacts](r, name); ok && name != process {
+			m.Dependencies = append(m.Dependencies, DependencyView{
+				Name: name, Calls: f.Calls, Succeeded: f.Succeeded, Unsent: f.Refused, Open: f.Open, P99: time.Duration(f.P99) * time.Microsecond,
+			})
+		}
+	}
+	pod := pool.Pod(r.ID)
+	if pod != nil && pod.Until > 0 {
+		m.Until = pool.End(pod)
+	}
+	for i := range r.Demands {
+		d := &r.Demands[i]
+		dependency, limit := dependencyOf(d.Resource)
+		one := Share{Dependency: dependency, Limit: limit, Of: d.Total, Wants: d.Want}
+		if pod != nil {
+			at := slices.IndexFunc(pool.Resources, func(res fleet.Resource) bool { return res.Name == d.Resource })
+			if at >= 0 {
+				one.Amount = pod.Share(at)
+			}
+		}
+		m.Shares = append(m.Shares, one)
+	}
+	return m
+}

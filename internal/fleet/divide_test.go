@@ -1,0 +1,239 @@
+package fleet
+
+import (
+	"math"
+	"reflect"
+	"testing"
+	"time"
+)
+
+var noon = time.UnixMicro(1_700_000_000_000_000)
+
+const lease = 3 * time.Second
+
+func asks(id string, count, ack uint64, demands ...Demand) Report {
+	return Report{Format: format, ID: id, Count: count, Ack: ack, Demands: demands}
+}
+
+// given returns what a pool gives each process of its first resource.
+func given(p *Pool) map[string]float64 {
+	all := map[string]float64{}
+	for i := range p.Pods {
+		all[p.Pods[i].ID] = p.Pods[i].Share(0)
+	}
+	return all
+}
+
+func TestANewPoolIsDividedByDemand(t *testing.T) {
+	d := func(want float64) Demand { return Demand{Resource: "r", Total: 100, Want: want} }
+	whole := func(want float64) Demand { return Demand{Resource: "r", Total: 10, Want: want, Whole: true} }
+	for _, c := range []struct {
+		fact    string
+		reports []Report
+		want    map[string]float64
+	}{
+		{"equals that want too much have the same", []Report{asks("a", 1, 0, d(90)), asks("b", 1, 0, d(90))}, map[string]float64{"a": 50, "b": 50}},
+		{"who wants little has it", []Report{asks("a", 1, 0, d(10)), asks("b", 1, 0, d(90)), asks("c", 1, 0, d(60))}, map[string]float64{"a": 10, "b": 45, "c": 45}},
+		{"three quarters of what is left over are spread evenly", []Report{asks("a", 1, 0, d(10)), asks("b", 1, 0, d(50))}, map[string]float64{"a": 25, "b": 65}},
+		{"room comes after what all want", []Report{
+			asks("a", 1, 0, Demand{Resource: "r", Total: 100, Want: 20, Room: 20}), asks("b", 1, 0, Demand{Resource: "r", Total: 100, Want: 70, Room: 5}),
+		}, map[string]float64{"a": 25, "b": 75}},
+		{"the least is given", []Report{asks("a", 1, 0, Demand{Resource: "r", Total: 100, Least: 30}), asks("b", 1, 0, d(100))}, map[string]float64{"a": 30, "b": 70}},
+		{"a least above an equal part is an equal part", []Report{asks("a", 1, 0, Demand{Resource: "r", Total: 100, Least: 90}), asks("b", 1, 0, d(100))}, map[string]float64{"a": 50, "b": 50}},
+		{"whole numbers are divided exactly", []Report{asks("a", 1, 0, whole(9)), asks("b", 1, 0, whole(9)), asks("c", 1, 0, whole(9))}, map[string]float64{"a": 4, "b": 3, "c": 3}},
+		{"what is left over of whole numbers", []Report{asks("a", 1, 0, whole(0.5)), asks("b", 1, 0, whole(0)), asks("c", 1, 0, whole(0))}, map[string]float64{"a": 4, "b": 2, "c": 2}},
+		{"the smallest total counts", []Report{asks("a", 1, 0, d(90)), asks("b", 1, 0, Demand{Resource: "r", Total: 50, Want: 90})}, map[string]float64{"a": 25, "b": 25}},
+		{"who leaves has nothing", []Report{{ID: "a", Count: 2, Leaves: true, Demands: []Demand{d(50)}}, asks("b", 1, 0, d(200))}, map[string]float64{"b": 100}},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			if got := given(Divide(nil, c.reports, noon, lease, 0)); !reflect.DeepEqual(got, c.want) {
+				t.Errorf("given %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// A step of a story: at a time after noon, with these reports.
+func TestASharePassesOnWhenItsHolderKnows(t *testing.T) {
+	d := func(want, holds float64) Demand { return Demand{Resource: "r", Total: 100, Want: want, Holds: holds} }
+	first := Divide(nil, []Report{asks("a", 1, 0, d(100, 0))}, noon, lease, 0)
+	v1 := first.Version
+	at := func(d time.Duration) time.Time { return noon.Add(d) }
+	later := func(reports []Report, after time.Duration) *Pool {
+		return Divide(first, reports, at(after), lease, 0)
+	}
+	for _, c := range []struct {
+		fact  string
+		pool  *Pool
+		wants map[string]float64
+	}{
+		{"a newcomer waits for what another holds", later([]Report{asks("a", 2, v1, d(100, 100)), asks("b", 1, 0, d(100, 0))}, time.Second), map[string]float64{"a": 50, "b": 0}},
+		{"what was given back is free at once", later([]Report{asks("a", 2, v1, d(30, 30)), asks("b", 1, 0, d(100, 0))}, time.Second), map[string]float64{"a": 30, "b": 70}},
+		{"a report of before the pool gives nothing back", later([]Report{asks("a", 2, 0, d(30, 30)), asks("b", 1, 0, d(100, 0))}, time.Second), map[string]float64{"a": 30, "b": 0}},
+		{"an acknowledgement of a pool that does not exist gives nothing back", later([]Report{asks("a", 2, v1+1, d(30, 30)), asks("b", 1, 0, d(100, 0))}, time.Second), map[string]float64{"a": 30, "b": 0}},
+		{"who holds more than it was given holds what it was given", later([]Report{asks("a", 2, v1, d(1e300, 1e300)), asks("b", 1, 0, d(100, 0))}, time.Second), map[string]float64{"a": 50, "b": 0}},
+		{"who does not want it any more holds nothing", later([]Report{asks("a", 2, v1), asks("b", 1, 0, d(100, 0))}, time.Second), map[string]float64{"a": 0, "b": 100}},
+		{"who leaves holds nothing", later([]Report{{ID: "a", Count: 2, Leaves: true}, asks("b", 1, 0, d(100, 0))}, time.Second), map[string]float64{"b": 100}},
+		{"who died holds its share until the end", later([]Report{asks("b", 1, 0, d(100, 0))}, time.Second), map[string]float64{"a": 0, "b": 0}},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			if got := given(c.pool); !reflect.DeepEqual(got, c.wants) {
+				t.Errorf("given %v, want %v", got, c.wants)
+			}
+		})
+	}
+}
+
+// The dead process's lease is counted to its end and skew longer, in pools that are divided all the time.
+func TestTheLeaseOfTheDeadEnds(t *testing.T) {
+	const skew = 200 * time.Millisecond
+	d := Demand{Resource: "r", Total: 100, Want: 100}
+	p := Divide(nil, []Report{asks("a", 1, 0, d)}, noon, lease, skew)
+	for after := 100 * time.Millisecond; after <= 4*time.Second; after += 100 * time.Millisecond {
+		// The dead one's report is in the store all the time.
+		p = Divide(p, []Report{asks("a", 1, 0, d), asks("b", uint64(after), p.Version, Demand{Resource: "r", Total: 100, Want: 100, Holds: p.holdsOf("b")})}, noon.Add(after), lease, skew)
+		b, want := given(p)["b"], 0.0
+		switch {
+		case after >= lease+skew:
+			want = 100
+		case after >= lease: // a is gone, and what it had is in force still
+			want = 0
+		}
+		if b != want {
+			t.Fatalf("after %v the other is given %v, want %v", after, b, want)
+		}
+	}
+	if p.Pod("a") == nil {
+		t.Error("the dead one is forgotten while its report is there, and would be taken for a new one")
+	}
+	if p = Divide(p, []Report{asks("b", math.MaxUint64, p.Version)}, noon.Add(5*time.Second), lease, skew); p.Pod("a") != nil {
+		t.Error("the dead one is remembered without a report")
+	}
+}
+
+func (p *Pool) holdsOf(id string) float64 {
+	if pod := p.Pod(id); pod != nil {
+		return pod.Share(0)
+	}
+	return 0
+}
+
+func TestAWildReportDoesNoHarm(t *testing.T) {
+	d := Demand{Resource: "r", Total: 100, Want: 30}
+	good := []Report{asks("a", 1, 0, d), asks("b", 1, 0, d), asks("c", 1, 0, d)}
+	many := make([]Demand, MaxResources)
+	for i := range many {
+		many[i] = Demand{Resource: string(rune('A'+i%26)) + string(rune('0'+i/26)), Total: 1e300, Want: 1e300}
+	}
+	for _, c := range []struct {
+		fact string
+		wild Report
+		each float64 // at least, of those that want 30
+	}{
+		{"wants everything", asks("w", 1, 0, Demand{Resource: "r", Total: 1e300, Want: 1e300, Room: 1e300, Least: 1e300}), 25},
+		{"wants less than nothing", asks("w", 1, 0, Demand{Resource: "r", Total: 100, Want: -1e300, Least: -1}), 30},
+		{"is no number", asks("w", 1, 0, Demand{Resource: "r", Total: math.NaN(), Want: math.NaN()}), 30},
+		{"wants infinitely much of an infinite total", asks("w", 1, 0, Demand{Resource: "r", Total: math.Inf(1), Want: math.Inf(1)}), 30},
+		{"says that the total is next to nothing", asks("w", 1, 0, Demand{Resource: "r", Total: 1e-300}), 30},
+		{"makes up a thousand resources", asks("w", 1, 0, many...), 30},
+		{"says that its numbers are whole", asks("w", 1, 0, Demand{Resource: "r", Total: 100, Want: 3, Whole: true}), 30},
+		{"lies about what it holds and knows", asks("w", math.MaxUint64, math.MaxUint64, Demand{Resource: "r", Total: 100, Want: 10, Holds: 1e300}), 30},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			c.wild.sanitize()
+			var p *Pool
+			for k := range 5 {
+				reports := make([]Report, 0, 4)
+				for _, r := range good {
+					r.Count, r.Ack = uint64(k+1), 0
+					if p != nil {
+						r.Ack = p.Version
+						r.Demands = []Demand{d}
+						r.Demands[0].Holds = p.holds(r.ID, "r")
+					}
+					reports = append(reports, r)
+				}
+				p = Divide(p, append(reports, c.wild), noon.Add(time.Duration(k)*time.Second), lease, 0)
+				record, err := p.Encode()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if p, err = ParsePool(record); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, r := range good {
+				if got := p.holds(r.ID, "r"); got < c.each*0.999 {
+					t.Errorf("%s is given %v, want %v", r.ID, got, c.each)
+				}
+			}
+		})
+	}
+}
+
+func (p *Pool) holds(id, resource string) float64 {
+	for i, r := range p.Resources {
+		if r.Name == resource {
+			return p.Pod(id).Share(i)
+		}
+	}
+	return 0
+}
+
+// pourSlowly is what fill does, by pouring a little again and again.
+func pourSlowly(total float64, wants []float64) []float64 {
+	given := make([]float64, len(wants))
+	for total > 1e-9 {
+		var open []int
+		for i := range wants {
+			if given[i] < wants[i]-1e-12 {
+				open = append(open, i)
+			}
+		}
+		if len(open) == 0 {
+			break
+		}
+		each := total / float64(len(open))
+		for _, i := range open {
+			each = min(each, wants[i]-given[i])
+		}
+		for _, i := range open {
+			given[i] += each
+			total -= each
+		}
+	}
+	return given
+}
+
+func FuzzFill(f *testing.F) {
+	f.Add(uint16(100), []byte{1, 2, 3, 200, 200})
+	f.Add(uint16(7), []byte{0, 0, 9, 9, 9})
+	f.Fuzz(func(t *testing.T, total uint16, raw []byte) {
+		if len(raw) == 0 || len(raw) > 200 {
+			return
+		}
+		wants, holders := make([]float64, len(raw)), make([]*claim, len(raw))
+		sum := 0.0
+		for i, b := range raw {
+			wants[i], holders[i] = float64(b), &claim{force: float64(b % 7)}
+			sum += wants[i]
+		}
+		got, level := fill(float64(total), wants, holders, false)
+		for i, want := range pourSlowly(float64(total), wants) {
+			if math.Abs(got[i]-want) > 1e-6 {
+				t.Fatalf("%v of %v: %v, want %v", total, wants, got[i], want)
+			}
+		}
+		whole, _ := fill(float64(total), wants, holders, true)
+		given := 0.0
+		for i := range whole {
+			if whole[i] != math.Floor(whole[i]) || whole[i] > wants[i] || math.Abs(whole[i]-min(wants[i], level)) >= 1 {
+				t.Fatalf("%v of %v: whole %v, level %v", total, wants, whole[i], level)
+			}
+			given += whole[i]
+		}
+		if given != min(float64(total), sum) {
+			t.Fatalf("%v of %v: %v are given", total, wants, given)
+		}
+	})
+}
