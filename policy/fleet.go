@@ -41,7 +41,7 @@ func (c *check) unusedInFleet(f Fleet, r Policy) {
 	if b := r.Retry.Budget; f.Budget && (b.Off || b.Shape == BudgetShare) {
 		c.addUnused("fleet.budget", "retry.budget", shared, "where the retry budget has nothing without a success", "another retry.budget.shape")
 	}
-	if f.Lost != 0 && !f.shares() {
+	if f.Lost > 0 && !f.shares() {
 		c.addUnused("fleet.lost", "fleet", f.Lost.String(), "where nothing is shared", "fleet.rate or another share as well")
 	}
 }

@@ -190,7 +190,7 @@ func TestResolvedForgetsNoNumber(t *testing.T) {
 		"Retry.Budget.ThrottledCost": true, "Retry.Budget.TimeoutCost": true, "Retry.Budget.MinInFlight": true,
 		"RateLimit.Rate": true, "RateLimit.MaxWait": true, "Timeout.Fit": true, "Timeout.Body": true,
 		"Timeout.Percentile": true, "Timeout.AttemptMin": true,
-		"Endpoints.Mode": true,
+		"Endpoints.Mode": true, "Fleet.Lost": true,
 	}
 	var walk func(path string, v reflect.Value)
 	walk = func(path string, v reflect.Value) {
