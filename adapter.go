@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/adapter"
+	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
@@ -116,7 +117,7 @@ func (a adapted) Wants() machine.Wants { return a.d.state.Wants(a.d.now()) }
 // Doubt implements adapter.Dependency.
 func (a adapted) Doubt(partition string, until time.Time) {
 	if b := a.d.state.Breaker(partition); b != nil {
-		b.Doubt(a.d.instant(until))
+		breaker.Doubt(b, a.d.instant(until))
 	}
 }
 

@@ -87,7 +87,7 @@ var why = map[string]string{
 	"breaker.probe_timeout":       "As long as an attempt may take.",
 	"breaker.probe_expiry_closes": "A probe without an answer is no sign of health.",
 	"partitions.max":              "One dependency usually has at most this many hosts, shards or tenants. Those beyond it share a breaker that refuses nothing.",
-	"fleet.rate":                  "Processes share what somebody has set up a store for. Until then each has its own limit, as it always had.",
+	"fleet.rate":                  "Sharing needs a store that you have set up. Until then each has its own limit, as it always had.",
 	"fleet.slots":                 "As fleet.rate. How much a dependency can work on at once is often a number for all its callers.",
 	"fleet.quotas":                "As fleet.rate. Where answers say what is left, processes share a quota even without it.",
 	"fleet.budget":                "As fleet.rate. It matters for many processes of which each makes few calls: in an outage each can spend its own reserve.",

@@ -33,7 +33,7 @@ type Options struct {
 	// means 10 s; less than 1 s counts as 1 s.
 	Lease time.Duration
 
-	// Logger is told when the store can't be reached any more, and when it can again. Nil means slog.Default.
+	// Logger hears when the store can't be reached any more, and when it can again. Nil means slog.Default.
 	Logger *slog.Logger
 }
 
@@ -118,7 +118,7 @@ func newMember(r *gabion.Registry, s Store, o Options) (*Member, error) {
 		registry: r, store: s, o: o, epoch: time.Now(), draw: drawer(), closed: make(chan struct{}),
 		holder: fleet.New(o.ID, o.Lease),
 	}
-	m.needs.of, m.steers.done = map[string]*need{}, map[target]applied{}
+	m.needs.of, m.steers = map[string]*need{}, steers{registry: r, done: map[target]applied{}}
 	m.status.ID, m.status.Fleet = o.ID, o.Name
 	return m, nil
 }

@@ -64,7 +64,7 @@ func TestAnOverrideIsInForceEverywhere(t *testing.T) {
 		time.Sleep(time.Minute)
 		for i, p := range []*pod{a, b, late} {
 			if !p.call(t.Context()) {
-				t.Errorf("process %d: it does not end by itself", i)
+				t.Errorf("process %d: it does not end by itself: %+v", i, p.Status())
 			}
 		}
 	})

@@ -10,10 +10,11 @@ import (
 
 // steers are the overrides as a process follows them. They are for one goroutine.
 type steers struct {
-	version uint64      // of the record that was read last
-	all     []Override  // of it
-	ends    []time.Time // when each ends, by the process's clock; zero if it is not in force
-	done    map[target]applied
+	registry *gabion.Registry
+	version  uint64      // of the record that was read last
+	all      []Override  // of it
+	ends     []time.Time // when each ends, by the process's clock; zero if it is not in force
+	done     map[target]applied
 }
 
 // target is what an override moves: a breaker, or the retries.
@@ -48,7 +49,7 @@ func (m *Member) follow(r *Result) {
 			s.ends[i] = m.at.Add(o.Until.Sub(r.Now))
 		}
 	}
-	m.steer()
+	s.steer()
 }
 
 // inForce returns the newest override that covers a dependency, among those with such an action.
@@ -78,32 +79,31 @@ func (s *steers) any() bool {
 }
 
 // steer moves what is not as the overrides want it. What a hand moved since stays as the hand has left it.
-func (m *Member) steer() {
-	s := &m.steers
+func (s *steers) steer() {
 	if len(s.done) == 0 && !s.any() {
 		return
 	}
 	before := s.done
 	s.done = make(map[target]applied, len(before))
-	for _, d := range m.registry.All() {
-		m.steerBreakers(d, before)
+	for _, d := range s.registry.All() {
+		s.steerBreakers(d, before)
 	}
-	for _, name := range m.registry.Names() {
-		if d, err := m.registry.Get(name); err == nil {
-			m.steerRetries(d, before)
+	for _, name := range s.registry.Names() {
+		if d, err := s.registry.Get(name); err == nil {
+			s.steerRetries(d, before)
 		}
 	}
 }
 
-func (m *Member) steerBreakers(d *gabion.Dependency, before map[target]applied) {
-	want := m.steers.inForce(d.Name(), movesBreakers)
+func (s *steers) steerBreakers(d *gabion.Dependency, before map[target]applied) {
+	want := s.inForce(d.Name(), movesBreakers)
 	if want == nil && !touched(before, d) {
 		return
 	}
 	stats := d.Stats()
-	m.steerBreaker(d, &stats.Main, want, before)
+	s.steerBreaker(d, &stats.Main, want, before)
 	for i := range stats.Partitions {
-		m.steerBreaker(d, &stats.Partitions[i], want, before)
+		s.steerBreaker(d, &stats.Partitions[i], want, before)
 	}
 }
 
@@ -116,7 +116,7 @@ func touched(before map[target]applied, d *gabion.Dependency) bool {
 	return false
 }
 
-func (m *Member) steerBreaker(d *gabion.Dependency, p *policy.PartitionStats, want *Override, before map[target]applied) {
+func (s *steers) steerBreaker(d *gabion.Dependency, p *policy.PartitionStats, want *Override, before map[target]applied) {
 	b, ok := d.Breaker(p.Name)
 	if !ok {
 		return
@@ -125,15 +125,15 @@ func (m *Member) steerBreaker(d *gabion.Dependency, p *policy.PartitionStats, wa
 	had := before[t]
 	switch {
 	case want == nil && had.id != "" && p.Breaker.State == stateAfter(had.action):
-		if by, lifted := m.steers.lifted(had.id); lifted {
+		if by, lifted := s.lifted(had.id); lifted {
 			b.By(by).Reset()
 		}
 	case want == nil:
 	case want.ID != had.id:
-		moveBreaker(b.By(want.by()), want.Action, m.steers.left(want))
+		moveBreaker(b.By(want.by()), want.Action, s.left(want))
 		fallthrough
 	default:
-		m.steers.done[t] = applied{want.ID, want.Action}
+		s.done[t] = applied{want.ID, want.Action}
 	}
 }
 
@@ -160,23 +160,23 @@ func stateAfter(a Action) policy.BreakerState {
 	return policy.StateObserveOnly
 }
 
-func (m *Member) steerRetries(d *gabion.Dependency, before map[target]applied) {
-	want := m.steers.inForce(d.Name(), func(a Action) bool { return a == RetriesOff })
+func (s *steers) steerRetries(d *gabion.Dependency, before map[target]applied) {
+	want := s.inForce(d.Name(), func(a Action) bool { return a == RetriesOff })
 	t := target{d: d, retries: true}
 	had := before[t]
 	switch {
 	case want == nil && had.id != "":
-		if by, lifted := m.steers.lifted(had.id); lifted {
+		if by, lifted := s.lifted(had.id); lifted {
 			d.Retries().By(by).Resume()
 		}
 	case want == nil:
 	case want.ID != had.id:
-		if lasts := m.steers.left(want); lasts > 0 {
+		if lasts := s.left(want); lasts > 0 {
 			d.Retries().By(want.by()).Stop(lasts)
 		}
 		fallthrough
 	default:
-		m.steers.done[t] = applied{want.ID, want.Action}
+		s.done[t] = applied{want.ID, want.Action}
 	}
 }
 

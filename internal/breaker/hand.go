@@ -47,7 +47,7 @@ func (b *Breaker) rehome(old, r *Rules) {
 
 // Doubt says until when others find the dependency broken. Then two failures in a row open the breaker, and no minimum
 // of calls is asked for. It opens, closes and refuses nothing by itself. New rules end it.
-func (b *Breaker) Doubt(until clock.Instant) {
+func Doubt(b *Breaker, until clock.Instant) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if old := b.rules.Load(); old.DoubtUntil != until {

@@ -151,7 +151,7 @@ func (r *Rules) exceeded(c window.Counts, run uint32, lasted time.Duration) (ove
 // Doubted is how many failures in a row trip a breaker whose dependency others found broken. One may be chance.
 const Doubted = 2
 
-// doubts reports whether so many failures in a row are enough because of what others say.
+// doubts reports whether a run of failures is enough because of what others say.
 func (r *Rules) doubts(now clock.Instant, run uint32) bool {
 	return run >= Doubted && r.DoubtUntil != 0 && now < r.DoubtUntil
 }

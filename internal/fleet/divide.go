@@ -22,7 +22,8 @@ const (
 // Division is max–min fair by demand: no process is given more than it wants while another one
 // wants more than it has (Bertsekas and Gallager, "Data Networks", 1992, section 6.5). What is left then is divided
 // in the same way by the Room that they ask for. Of what is left over, three
-// quarters are spread evenly as room to grow, and one quarter waits for a process whose demand rises.
+// quarters are spread evenly as room to grow, and one quarter waits for a process whose demand rises. A process that
+// is new counted nothing yet, and is taken to want an equal part.
 //
 // Of each process the larger is counted of its share and of what it may not have heard to be
 // less. A share grows only by what is then left of the total. So a share that becomes smaller is
@@ -77,6 +78,7 @@ func (m *member) live(now int64) bool { return m.report != nil && !m.report.Leav
 type claim struct {
 	pod   int
 	ask   *Demand // nil if the process wants nothing
+	fresh bool    // it held nothing until now, so it counted nothing
 	force float64 // the most that may be in force in it now
 	share float64 // what it is given
 }
@@ -180,7 +182,8 @@ func (d *division) claim() {
 			for k := range m.report.Demands {
 				ask := &m.report.Demands[k]
 				if resource, ok := d.index[ask.Resource]; ok {
-					of(resource).ask = ask
+					c := of(resource)
+					c.ask, c.fresh = ask, m.old == nil || m.old.Until <= 0
 				}
 			}
 		}
@@ -226,9 +229,7 @@ func (d *division) inForce(m *member) (all []Was) {
 		add(w)
 	}
 	for i, amount := range m.old.Shares {
-		if m.old.Until > 0 {
-			add(Was{Version: d.old.Version, Resource: i, Amount: amount, Until: m.old.Until})
-		}
+		add(Was{Version: d.old.Version, Resource: i, Amount: amount, Until: m.old.Until})
 	}
 	return all
 }
@@ -264,18 +265,14 @@ func (d *division) share(r Resource, claims []claim) Resource {
 	targets, level, short := target(r, asking)
 	r.Level, r.Short = level, short
 
-	// Who has to give back is given its target at once. Who is to grow shares what is free.
-	needs := make([]float64, len(asking))
+	// Who has to give back is given its target at once. What is free raises those that have least.
+	bases := make([]float64, len(asking))
 	for i, c := range asking {
-		needs[i] = max(0, targets[i]-c.force)
+		bases[i] = c.force
 	}
-	grants, _ := fill(max(free, 0), needs, asking, r.Whole)
+	grants, _ := fill(max(free, 0), targets, bases, asking, r.Whole)
 	for i, c := range asking {
-		c.share = targets[i]
-		if needs[i] > 0 {
-			c.share = c.force + grants[i]
-		}
-		c.share = round(c.share, r.Total, r.Whole)
+		c.share = round(min(targets[i], c.force+grants[i]), r.Total, r.Whole)
 	}
 	return r
 }
@@ -285,14 +282,18 @@ func (d *division) share(r Resource, claims []claim) Resource {
 func target(r Resource, asking []*claim) (targets []float64, level float64, short bool) {
 	wants, rooms, sum := make([]float64, len(asking)), make([]float64, len(asking)), 0.0
 	for i, c := range asking {
-		least := min(c.ask.Least, r.Total/float64(len(asking)))
+		equal := r.Total / float64(len(asking))
+		least := min(c.ask.Least, equal)
+		if c.fresh {
+			least = equal
+		}
 		wants[i], rooms[i] = min(max(c.ask.Want, least), r.Total), c.ask.Room
 		if r.Whole {
 			wants[i], rooms[i] = min(math.Ceil(wants[i]), r.Total), math.Ceil(rooms[i])
 		}
 		sum += wants[i]
 	}
-	targets, level = fill(r.Total, wants, asking, r.Whole)
+	targets, level = fill(r.Total, wants, nil, asking, r.Whole)
 	if sum > r.Total {
 		return targets, level, true
 	}
@@ -310,7 +311,7 @@ func target(r Resource, asking []*claim) (targets []float64, level float64, shor
 
 // add divides amount among the rooms, adds it to the targets, and returns what is left of it.
 func add(targets []float64, amount float64, rooms []float64, asking []*claim, whole bool) float64 {
-	more, _ := fill(max(amount, 0), rooms, asking, whole)
+	more, _ := fill(max(amount, 0), rooms, nil, asking, whole)
 	for i, m := range more {
 		targets[i] += m
 		amount -= m

@@ -3,6 +3,7 @@ package fleet
 import (
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 )
@@ -24,7 +25,7 @@ func given(p *Pool) map[string]float64 {
 	return all
 }
 
-func TestANewPoolIsDividedByDemand(t *testing.T) {
+func TestAPoolIsDividedByDemand(t *testing.T) {
 	d := func(want float64) Demand { return Demand{Resource: "r", Total: 100, Want: want} }
 	whole := func(want float64) Demand { return Demand{Resource: "r", Total: 10, Want: want, Whole: true} }
 	for _, c := range []struct {
@@ -46,7 +47,21 @@ func TestANewPoolIsDividedByDemand(t *testing.T) {
 		{"who leaves has nothing", []Report{{ID: "a", Count: 2, Leaves: true, Demands: []Demand{d(50)}}, asks("b", 1, 0, d(200))}, map[string]float64{"b": 100}},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
-			if got := given(Divide(nil, c.reports, noon, lease, 0)); !reflect.DeepEqual(got, c.want) {
+			// The first division takes them for new. In the next ones they have given back and heard.
+			var p *Pool
+			for k := range 4 {
+				reports := slices.Clone(c.reports)
+				for i := range reports {
+					reports[i].Count += uint64(k)
+					if p != nil && !reports[i].Leaves {
+						reports[i].Ack = p.Version
+						reports[i].Demands = slices.Clone(reports[i].Demands)
+						reports[i].Demands[0].Holds = p.holds(reports[i].ID, "r")
+					}
+				}
+				p = Divide(p, reports, noon.Add(time.Duration(k)*time.Second), lease, 0)
+			}
+			if got := given(p); !reflect.DeepEqual(got, c.want) {
 				t.Errorf("given %v, want %v", got, c.want)
 			}
 		})
@@ -108,6 +123,20 @@ func TestTheLeaseOfTheDeadEnds(t *testing.T) {
 	}
 	if p = Divide(p, []Report{asks("b", math.MaxUint64, p.Version)}, noon.Add(5*time.Second), lease, skew); p.Pod("a") != nil {
 		t.Error("the dead one is remembered without a report")
+	}
+}
+
+// The store's clock steps an hour back: then leases seem to end in an hour. They are counted for their length at most.
+func TestALeaseIsNoLongerAfterTheClockSteppedBack(t *testing.T) {
+	d := Demand{Resource: "r", Total: 100, Want: 100}
+	p := Divide(nil, []Report{asks("a", 1, 0, d), asks("c", 1, 0, d)}, noon, lease, 0)
+	back := noon.Add(-time.Hour)
+	for k := range 5 { // a died, and c is given less than it had and never reports again
+		b := asks("b", uint64(k+1), p.Version, Demand{Resource: "r", Total: 100, Want: 100, Holds: p.holdsOf("b")})
+		p = Divide(p, []Report{asks("a", 1, 0, d), b, asks("c", 2, 0, d)}, back.Add(time.Duration(k)*time.Second), lease, 0)
+	}
+	if got := given(p); got["b"] != 100 {
+		t.Errorf("given %v, want everything for b", got)
 	}
 }
 
@@ -180,60 +209,53 @@ func (p *Pool) holds(id, resource string) float64 {
 	return 0
 }
 
-// pourSlowly is what fill does, by pouring a little again and again.
-func pourSlowly(total float64, wants []float64) []float64 {
+// pourSlowly is what fill does, by drops into the glass that stands lowest.
+func pourSlowly(total int, wants, bases []float64) []float64 {
 	given := make([]float64, len(wants))
-	for total > 1e-9 {
-		var open []int
+	for range total {
+		lowest := -1
 		for i := range wants {
-			if given[i] < wants[i]-1e-12 {
-				open = append(open, i)
+			stands := bases[i] + given[i]
+			if stands < wants[i] && (lowest < 0 || stands < bases[lowest]+given[lowest]) {
+				lowest = i
 			}
 		}
-		if len(open) == 0 {
+		if lowest < 0 {
 			break
 		}
-		each := total / float64(len(open))
-		for _, i := range open {
-			each = min(each, wants[i]-given[i])
-		}
-		for _, i := range open {
-			given[i] += each
-			total -= each
-		}
+		given[lowest]++
 	}
 	return given
 }
 
 func FuzzFill(f *testing.F) {
-	f.Add(uint16(100), []byte{1, 2, 3, 200, 200})
-	f.Add(uint16(7), []byte{0, 0, 9, 9, 9})
+	f.Add(uint16(100), []byte{1, 0, 2, 1, 3, 4, 200, 0, 200, 9})
+	f.Add(uint16(7), []byte{0, 0, 0, 9, 9, 9, 9, 0})
 	f.Fuzz(func(t *testing.T, total uint16, raw []byte) {
-		if len(raw) == 0 || len(raw) > 200 {
+		if len(raw) > 100 {
 			return
 		}
-		wants, holders := make([]float64, len(raw)), make([]*claim, len(raw))
-		sum := 0.0
-		for i, b := range raw {
-			wants[i], holders[i] = float64(b), &claim{force: float64(b % 7)}
-			sum += wants[i]
+		var wants, bases []float64
+		var holders []*claim
+		for k := 0; k+1 < len(raw); k += 2 {
+			wants, bases = append(wants, float64(raw[k])), append(bases, float64(raw[k+1]))
+			holders = append(holders, &claim{force: bases[len(bases)-1]})
 		}
-		got, level := fill(float64(total), wants, holders, false)
-		for i, want := range pourSlowly(float64(total), wants) {
-			if math.Abs(got[i]-want) > 1e-6 {
-				t.Fatalf("%v of %v: %v, want %v", total, wants, got[i], want)
+		drops := pourSlowly(int(total), wants, bases)
+		exact, level := fill(float64(total), wants, bases, holders, false)
+		whole, _ := fill(float64(total), wants, bases, holders, true)
+		poured := [3]float64{}
+		for i := range wants {
+			if math.Abs(exact[i]-drops[i]) > 1+1e-9 || math.Abs(whole[i]-drops[i]) > 1 || whole[i] != math.Floor(whole[i]) {
+				t.Fatalf("%d into %v over %v: %v and %v, want %v", total, wants, bases, exact, whole, drops)
 			}
-		}
-		whole, _ := fill(float64(total), wants, holders, true)
-		given := 0.0
-		for i := range whole {
-			if whole[i] != math.Floor(whole[i]) || whole[i] > wants[i] || math.Abs(whole[i]-min(wants[i], level)) >= 1 {
-				t.Fatalf("%v of %v: whole %v, level %v", total, wants, whole[i], level)
+			if exact[i] > 0 && bases[i]+exact[i] > level+1e-9 || whole[i] > max(0, wants[i]-bases[i]) {
+				t.Fatalf("%d into %v over %v: %v above %v, or %v above the wants", total, wants, bases, exact, level, whole)
 			}
-			given += whole[i]
+			poured[0], poured[1], poured[2] = poured[0]+drops[i], poured[1]+exact[i], poured[2]+whole[i]
 		}
-		if given != min(float64(total), sum) {
-			t.Fatalf("%v of %v: %v are given", total, wants, given)
+		if math.Abs(poured[0]-poured[1]) > 1e-6 || poured[0] != poured[2] {
+			t.Fatalf("%d into %v over %v: poured %v", total, wants, bases, poured)
 		}
 	})
 }

@@ -76,7 +76,7 @@ func (g game) play(t *testing.T, seed uint64, span time.Duration) {
 	}
 	w.after(w.length, step)
 	w.play(span)
-	if w.divisions < 20 {
+	if w.divisions < 10 {
 		t.Errorf("only %d divisions", w.divisions)
 	}
 }

@@ -232,11 +232,22 @@ func (h *Holder) share(d *Demand) (amount, after float64) {
 }
 
 // Rising reports that it is worth to renew now, because the process wants more than it has and could have
-// more. It does not say so more often than once in a twelfth of the length of a lease, and not while the store does
-// not answer.
+// more, or because others want more than they have and it needs less than half of what it has. It does not say so more
+// often than once in a twelfth of the length of a lease, and not while the store does not answer.
 func (h *Holder) Rising(now clock.Instant, demands []Demand) bool {
 	h.demands = demands
-	return h.fails == 0 && h.given && now.Sub(h.sent) >= h.gap() && h.hungry()
+	return h.fails == 0 && h.given && now.Sub(h.sent) >= h.gap() && (h.hungry() || h.sated())
+}
+
+// sated reports that others want what h has and does not need.
+func (h *Holder) sated() bool {
+	for _, d := range h.demands {
+		held := h.holds[d.Resource]
+		if held.short && max(d.Want, d.Least) < held.amount/2 && (!d.Whole || held.amount > 1) {
+			return true
+		}
+	}
+	return false
 }
 
 // hungry reports that h could have more of something that it wants.

@@ -10,11 +10,11 @@ import (
 // Estimate says how much of a resource a process could use, from what it counts. The zero Estimate wants
 // nothing, and is ready. It is for one goroutine.
 //
-// The mean m of what was wanted forgets with a time constant of two and a half seconds. If a count is more than
+// The mean m of what was wanted forgets with a time constant of five seconds. If a count is more than
 // three standard deviations above what m lets expect, demand has risen, and m follows at once: that is
 // the control chart of Shewhart ("Economic control of quality of manufactured product", 1931), with the
 // variance of a Poisson count, which is its mean. The answer moves when m is two standard deviations of m
-// itself away from it, √(m/5 s) each. So noise moves few shares, and the sum of the answers of many processes
+// itself away from it, √(m/10 s) each. So noise moves few shares, and the sum of the answers of many processes
 // is right, as small ones err to both sides.
 //
 // Beside the mean a process asks for room, 2√(m/1 s). That is the square-root rule of staffing (Halfin and Whitt,
@@ -30,11 +30,18 @@ type Estimate struct {
 	wanted uint64 // at last
 	waited uint64 // at last
 	streak int    // how often in a row callers waited
+	age    time.Duration
 	mean   float64
 	said   float64
+
+	low    time.Duration // for how long counts were too low for the mean
+	lowSum float64       // and their sum
 }
 
-const forget = 2500 * time.Millisecond
+const (
+	forget = 5 * time.Second
+	lull   = 500 * time.Millisecond
+)
 
 // Count takes the numbers, since the process started, of what was wanted (sent, refused and waiting) and
 // how much of that had to wait because of the share; and the share that was in force, in units a second. It
@@ -78,12 +85,20 @@ func (e *Estimate) since(now clock.Instant, wanted, waited uint64) (span time.Du
 // follow moves the mean towards x, which was seen in the last span and whose variance is unit times
 // its mean.
 func (e *Estimate) follow(x float64, span time.Duration, unit float64) {
-	// One count more than nothing is no rise.
-	if x > e.mean+float64(3*math.Sqrt(max(e.mean, unit)*unit)) {
+	sigma := math.Sqrt(e.mean * unit)
+	switch {
+	case x > e.mean+float64(4*sigma)+4*unit:
 		e.mean = x
-	} else {
-		e.mean += float64((x-e.mean)*float64(span)) / float64(span+forget)
+	case x < e.mean-float64(3*sigma):
+		e.low, e.lowSum = e.low+span, e.lowSum+float64(x*span.Seconds())
+		if e.low >= lull {
+			e.mean = e.lowSum / e.low.Seconds()
+		}
+	default:
+		e.low, e.lowSum = 0, 0
 	}
+	e.mean += float64((x-e.mean)*float64(span)) / float64(span+min(forget, e.age))
+	e.age += span
 	if math.Abs(e.mean-e.said) > 2*math.Sqrt(max(e.mean, e.said)/(2*forget.Seconds())) || e.mean < 1e-3 {
 		e.said = e.mean
 	}

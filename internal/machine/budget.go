@@ -86,7 +86,7 @@ func (c *Call) takeCharge(now clock.Instant) (ok bool) {
 
 // takeResend reserves one re-send of the budget, after a failure of that class.
 func (c *Call) takeResend(now clock.Instant, after policy.Class) (ok bool) {
-	r := c.budgetRules(now)
+	r := budgetRules(c, now)
 	b := &r.Policy.Retry.Budget
 	if b.Off {
 		return true

@@ -176,7 +176,7 @@ func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 		c.enterPartition(now, p.Partition)
 	}
 	if r.unusual && !c.inside {
-		c.beginUnusual(now, p)
+		beginUnusual(c, now, p)
 	}
 	if r.placed() && (p.Endpoint == nil || *p.Endpoint != "") {
 		beginPlacing(c, p)
@@ -186,7 +186,7 @@ func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 }
 
 // beginUnusual is the part of Begin for what few dependencies have: a share that may have ended, and quotas.
-func (c *Call) beginUnusual(now clock.Instant, p *Params) {
+func beginUnusual(c *Call, now clock.Instant, p *Params) {
 	if c.rules.lease != nil {
 		c.state.current(now)
 	}

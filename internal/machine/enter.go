@@ -34,7 +34,7 @@ func (c *Call) rest(now clock.Instant, s *Step) (answered bool) {
 		return s.wait(now + 1)
 	case c.sent.tries > 0 && c.holdRetry(now), c.taken.has&aDebt != 0 && !c.payDebt(now):
 	default:
-		c.underShare(now) // it may have ended in the wait
+		underShare(c, now) // it may have ended in the wait
 		c.phase = entering
 	}
 	return false
@@ -192,7 +192,7 @@ func (c *Call) takeTurn(now clock.Instant) (due bool) {
 	if most := c.rules.Policy.RateLimit.MaxWait; most != 0 {
 		longest = min(longest, on(most))
 	}
-	r := c.underShare(now)
+	r := underShare(c, now)
 	at, ok := c.state.limiter().Reserve(now, r.rate, longest)
 	switch {
 	case !ok && c.taken.has&asked == 0:
@@ -222,7 +222,7 @@ func (c *Call) awaitTurn(now clock.Instant, s *Step) (answered bool) {
 	if now < c.wait.until {
 		return s.wait(min(c.wait.until, c.deadline))
 	}
-	if c.void(now) {
+	if void(c, now) {
 		c.taken.has &^= aTurn
 	}
 	c.phase = sending

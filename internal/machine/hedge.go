@@ -121,7 +121,7 @@ func (c *Call) whyNoHedge(now clock.Instant, why policy.Reason) *policy.Numbers 
 		if c.state.limiter() == nil {
 			return nil
 		}
-		_, next := c.state.limiter().Ahead(now, c.underShare(now).rate)
+		_, next := c.state.limiter().Ahead(now, underShare(c, now).rate)
 		c.tooLong(next, 0) // a hedge never waits
 	case policy.Paced:
 		until, _ := c.part.pacer.Load().held(now)
@@ -176,7 +176,7 @@ func (c *Call) admitHedge(now clock.Instant) policy.Reason {
 		return policy.RateLimited
 	}
 	if c.rules.rate.Interval > 0 {
-		if _, ok := c.state.limiter().Reserve(now, c.underShare(now).rate, 0); !ok {
+		if _, ok := c.state.limiter().Reserve(now, underShare(c, now).rate, 0); !ok {
 			return policy.RateLimited
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // This file puts shares in force: what one process may use of limits that it has together with others.
-// A share makes rules of its own out of those of the policy, so whoever reads the rules in force has
+// A share makes rules of its own out of those of the policy, so a reader of the rules in force has
 // read the share too, and a dependency without one has nothing to read.
 
 // Lease is a share that ends. It must not be changed once it was given to a State.
@@ -46,6 +46,19 @@ const (
 	OfFloor
 	OfQuotas
 )
+
+// leasing is what a share changes in rules.
+type leasing struct {
+	rate    ratelimit.Rules
+	unusual bool // there are quotas, or a lease
+
+	// All below is only there in rules that are one State's own.
+	base   *Rules // the policy's
+	lease  *Lease
+	mine   *Share        // of the lease, that is in force; nil without one
+	until  clock.Instant // when that ends
+	series uint32        // of turns of the rate limit; those of another one are void
+}
 
 // Lease puts a share in force, in place of the one before. With nil the policy's own limits hold again.
 func (s *State) Lease(now clock.Instant, l *Lease) {
@@ -206,7 +219,7 @@ func (r *Rules) partOf(q *policy.Quota) (part float64, shared bool) {
 
 // underShare returns the rules that decide now for a call that began under a lease. Other calls go by those that
 // they began with.
-func (c *Call) underShare(now clock.Instant) *Rules {
+func underShare(c *Call, now clock.Instant) *Rules {
 	if c.rules.lease == nil {
 		return c.rules
 	}
@@ -215,8 +228,8 @@ func (c *Call) underShare(now clock.Instant) *Rules {
 
 // budgetRules is underShare for what the retry budget has, unless a reload changed the budget: what a call
 // takes it must give back in the same shape.
-func (c *Call) budgetRules(now clock.Instant) *Rules {
-	if r := c.underShare(now); r.Policy.Retry.Budget == c.rules.Policy.Retry.Budget {
+func budgetRules(c *Call, now clock.Instant) *Rules {
+	if r := underShare(c, now); r.Policy.Retry.Budget == c.rules.Policy.Retry.Budget {
 		return r
 	}
 	return c.rules
@@ -239,12 +252,12 @@ func (r *Rules) turnAfter(now, at clock.Instant) time.Duration {
 
 // void reports whether the turn that the call waited for counts no more, because it was one of another
 // rate, or of a share that has ended.
-func (c *Call) void(now clock.Instant) bool {
-	return c.taken.under != nil && c.underShare(now).series != c.taken.under.series
+func void(c *Call, now clock.Instant) bool {
+	return c.taken.under != nil && underShare(c, now).series != c.taken.under.series
 }
 
 // cancelTurn gives back the turn that was not used, if there is still a series that it belongs to.
-func (c *Call) cancelTurn(now clock.Instant) {
+func cancelTurn(c *Call, now clock.Instant) {
 	of, in := c.taken.under, c.state.rules.Load()
 	if of == nil {
 		of = c.rules

@@ -48,7 +48,7 @@ func TestAShareIsWhatCallsGoBy(t *testing.T) {
 		{"without one the policy's rate holds", nil, 0, 101},
 		{"a share is a part of it", &Lease{Until: 100 * second, Share: turns(2)}, 0, 21},
 		{"one that is larger than the whole is the whole", &Lease{Until: 100 * second, Share: turns(50)}, 0, 101},
-		{"none is none", &Lease{Until: 100 * second, Share: turns(0)}, 0, 0},
+		{"zero is nothing", &Lease{Until: 100 * second, Share: turns(0)}, 0, 0},
 		{"what is not shared stays whole", &Lease{Until: 100 * second, Share: Share{Rate: 1}}, 0, 101},
 		{"once it has ended, what is declared for that holds", &Lease{Until: second, Share: turns(5), Lost: turns(1)}, second, 11},
 		{"and it may end in between", &Lease{Until: 4*second + 1, Share: turns(5), Lost: turns(1)}, 0, 27},
@@ -90,7 +90,7 @@ func TestATurnStaysGoodWhileTheRateIsTheSame(t *testing.T) {
 	waits.Next(0)
 	s.Lease(second/2, &Lease{Until: 8 * second, Share: turns(1)})
 	if step := waits.Next(second); step.Verb != Send {
-		t.Errorf("it is told %+v after a renewal of the same share", step)
+		t.Errorf("it must %+v after a renewal of the same share", step)
 	}
 }
 
@@ -208,7 +208,7 @@ func TestARefusalSaysThatTheLimitWasAShare(t *testing.T) {
 func TestStatsSayWhichShareIsInForce(t *testing.T) {
 	s := NewState(0, rulesOf(t, rated(10, 4)), Setup{})
 	if s.Stats(0).Share.On {
-		t.Error("there is none")
+		t.Error("no share is in force")
 	}
 	s.Lease(0, &Lease{Until: second, Share: turns(5), Lost: turns(1)})
 	if st := s.Stats(0); st.Share != (policy.ShareStats{On: true, Until: second, Rate: 5, RateOf: 10}) || st.RateLimit.Rate != 5 || st.RateLimit.Burst != 2 {

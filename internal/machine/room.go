@@ -38,7 +38,7 @@ func (m *room) take(c *Call, now clock.Instant, s *Step) (due, answered bool) {
 		}
 		return false, s.wait(now)
 	}
-	c.underShare(now) // those who wait may find that it has ended
+	underShare(c, now) // those who wait may find that it has ended
 	if !m.late {
 		m.last, m.late = c.deadline.Add(-c.margin(now)), true
 		if most := c.rules.Policy.RateLimit.MaxWait; most != 0 {

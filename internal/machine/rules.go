@@ -7,7 +7,6 @@ import (
 
 	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/budget"
-	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/learned"
 	"github.com/gabion-go/gabion/internal/ratelimit"
 	"github.com/gabion-go/gabion/policy"
@@ -27,8 +26,7 @@ type Rules struct {
 	dear      budget.BucketRules // tokens, with the cost after a timeout
 	share     budget.ShareRules
 	repeats   budget.Rules // after conflicts
-	rate      ratelimit.Rules
-	guarded   bool // there is a breaker
+	guarded   bool         // there is a breaker
 	bulkhead  bool
 	limit     func() learned.Rule // that moves the bulkhead's limit; nil where that is fixed
 	earns     bool                // successes earn re-sends
@@ -47,14 +45,8 @@ type Rules struct {
 	throttled bool
 	whole     things // what wraps the whole call and not each attempt
 	parts     bool   // some layer is on that not every dependency has
-	unusual   bool   // there are quotas, or a lease
 
-	// What lease.go adds to rules that are one State's own.
-	base   *Rules // the policy's; nil of rules that are
-	lease  *Lease
-	mine   *Share        // of the lease, that is in force; nil without one
-	until  clock.Instant // when that ends
-	series uint32        // of turns of the rate limit; those of another one are void
+	leasing
 }
 
 // contentionWindow is the time over which conflicts and what is made again after them

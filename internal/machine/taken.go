@@ -66,7 +66,7 @@ func (c *Call) undo(now clock.Instant) {
 		c.state.earned.Settle()
 	}
 	if has&aTurn != 0 {
-		c.cancelTurn(now)
+		cancelTurn(c, now)
 	}
 	if has&aRoom != 0 {
 		c.wait.room.leave(now)
