@@ -78,8 +78,8 @@ func (w *witness) between(from, to time.Duration) (some []seen) {
 	return some
 }
 
-// worst is the most calls in any second, by when they were sent or came, and when that second began.
-func worst(all []seen, of func(seen) time.Duration) (most int, at time.Duration) {
+// worst is the most calls in any span of that length, by when they were sent or came, and when it began.
+func worst(all []seen, span time.Duration, of func(seen) time.Duration) (most int, at time.Duration) {
 	times := make([]time.Duration, len(all))
 	for i, s := range all {
 		times[i] = of(s)
@@ -87,7 +87,7 @@ func worst(all []seen, of func(seen) time.Duration) (most int, at time.Duration)
 	slices.Sort(times)
 	first := 0
 	for i, t := range times {
-		for t-times[first] >= time.Second {
+		for t-times[first] >= span {
 			first++
 		}
 		if n := i - first + 1; n > most {
