@@ -24,12 +24,12 @@ import (
 
 // Usage is the part of a help that is about the flags of Options.
 const Usage = `  --store URL      of the fleet's store: redis://..., rediss://...,
-                   postgres://..., nats://... or tls://...; left out, it is taken
-                   from GABION_FLEET_STORE
-  --fleet NAME     of the fleet; left out, it is taken from GABION_FLEET, or else
-                   it is gabion
+                   postgres://..., nats://... or tls://...; left out, it is
+                   taken from GABION_FLEET_STORE
+  --fleet NAME     of the fleet; left out, it is taken from GABION_FLEET, and
+                   without that it is gabion
   --table NAME     of the table in PostgreSQL, if it is not gabion_fleet
-  --prefix TEXT    with which keys of Redis begin, if it is not gabion:fleet:
+  --prefix TEXT    with which keys of Redis begin, if not with gabion:fleet:
   --bucket NAME    of the bucket of NATS, if it is not gabion-fleet
 `
 
