@@ -34,6 +34,9 @@ func (v *vitals) levels(e *evidence) (all []string) {
 		}
 		add("rate limit: %s a second, bursts of %d; %s, %d are taken ahead", trimmed(r.Rate), r.Burst, text, r.Ahead)
 	}
+	if x := &s.Share; x.On {
+		all = append(all, shareLevel(s))
+	}
 	for _, q := range s.Quotas() {
 		all = append(all, quotaLevel(&q))
 	}
@@ -54,6 +57,33 @@ func (v *vitals) levels(e *evidence) (all []string) {
 			plural(t.Calls, "call", "calls"), share(t.Succeeded, t.Calls), float64(t.Attempts)/float64(t.Calls), plural(t.Unsent, "was", "were"))
 	}
 	return all
+}
+
+// shareLevel says what this process has of limits that it shares with others.
+func shareLevel(s *policy.Stats) string {
+	x := &s.Share
+	var parts []string
+	if x.RateOf > 0 || x.Rate > 0 {
+		part := trimmed(math.Round(float64(x.Rate)*100)/100) + " a second"
+		if x.RateOf > 0 {
+			part += " of " + trimmed(float64(x.RateOf))
+		}
+		parts = append(parts, part)
+	}
+	if x.SlotsOf > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d slots", x.Slots, x.SlotsOf))
+	}
+	if x.Floored {
+		parts = append(parts, percent(float64(x.Floor))+" of what the retry budget has without a success")
+	}
+	if quotas := s.Quotas(); len(quotas) > 0 && quotas[0].Shared {
+		parts = append(parts, percent(float64(quotas[0].Part))+" of "+quotas[0].Name())
+	}
+	text := "share of the fleet: " + strings.Join(parts, ", ")
+	if x.Lost {
+		return text + "; the store can't be reached, so this holds until it is back"
+	}
+	return text + "; good for " + span(x.Until.Sub(s.Now))
 }
 
 // quotaLevel says how much of a quota is left, and who waits for more.

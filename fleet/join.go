@@ -80,7 +80,8 @@ type Member struct {
 // other members from then on, and operators' overrides are followed, until Close. Dependencies that a
 // reload adds are included.
 //
-// Join asks the store once, which takes a twelfth of the lease at most. If the store does not answer, the process is a member all the same, and
+// Join waits until the other members have made room, so that calls find a share: at most half of a lease, and hardly ever for
+// longer than a round trip where there is room. If the store does not answer, the process is a member all the same, at once, and
 // goes by what its policies declare for that: the store of a fleet is not needed to start. The error says what is wrong with the
 // options. Values of ctx are passed to the store; that ctx ends does not end the membership.
 func Join(ctx context.Context, r *gabion.Registry, s Store, o Options) (*Member, error) {
@@ -89,9 +90,31 @@ func Join(ctx context.Context, r *gabion.Registry, s Store, o Options) (*Member,
 		return nil, err
 	}
 	ctx, m.stop = context.WithCancel(context.WithoutCancel(ctx))
-	m.renew(ctx)
+	m.begin(ctx)
 	go m.run(ctx)
 	return m, nil
+}
+
+// begin renews until the process has something of each limit.
+func (m *Member) begin(ctx context.Context) {
+	for until := m.now().Add(m.o.Lease / 2); ; {
+		m.renew(ctx)
+		next := m.holder.Next(m.now(), m.draw())
+		if m.force.Lost || !m.lacks() || next > until {
+			return
+		}
+		time.Sleep(time.Duration(next - m.now()))
+	}
+}
+
+// lacks reports whether the process has nothing of a limit yet.
+func (m *Member) lacks() bool {
+	for _, d := range m.needs.demands {
+		if m.amounts.of(d.Resource) <= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func newMember(r *gabion.Registry, s Store, o Options) (*Member, error) {

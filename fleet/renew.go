@@ -189,6 +189,7 @@ func parseReports(r *Result) []fleet.Report {
 func (m *Member) look(ctx context.Context) {
 	if _, r, err := m.ask(ctx, Batch{Get: []string{overridesKey(m.o.Name)}}); err == nil {
 		m.follow(&r)
+		m.note(func(*Status) {})
 	}
 }
 

@@ -25,6 +25,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	s.since = nil
 	m.collectLetters(s)
 	m.collectOutboxes(s)
+	m.fleet(s)
 	for _, d := range m.dependencies.sorted() {
 		d.collect(s)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/fleet"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -58,6 +59,9 @@ type Config struct {
 	// that is the label outbox. A scrape waits half a second for them at most. Package
 	// promletters makes one of an outbox.Outbox. Nil means none.
 	Outboxes map[string]Outbox
+
+	// Fleet is the process's membership, whose Status is exposed. Nil means none.
+	Fleet *fleet.Member
 }
 
 // Metrics is a [gabion.Observer] and a [prometheus.Collector]. Make one with [New]. It is

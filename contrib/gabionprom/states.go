@@ -55,6 +55,10 @@ func (m *Metrics) state(s *scrape, d *dependency, stats *gabion.Stats) {
 		s.level(catalog.RateLimitAhead, float64(x.Ahead), d.label)
 		s.level(catalog.RateLimitNext, x.Next.Seconds(), d.label)
 	}
+	if x := &stats.Share; x.On {
+		s.level(catalog.ShareLost, oneIf(x.Lost), d.label)
+		s.level(catalog.ShareLeft, max(x.Until.Sub(stats.Now), 0).Seconds(), d.label)
+	}
 	for _, q := range stats.Quotas() { // at most eight
 		name := pair("quota", q.Name())
 		s.level(catalog.QuotaLeft, q.Left, d.label, name)
@@ -228,4 +232,16 @@ func (s *scrape) endpoints(stats *gabion.Stats, label *dto.LabelPair) {
 	}
 	s.level(catalog.EndpointsOut, float64(out), label)
 	s.level(catalog.BackupsOut, float64(backups), label)
+}
+
+// fleet sends how the process stands with its fleet.
+func (m *Metrics) fleet(s *scrape) {
+	if m.config.Fleet == nil {
+		return
+	}
+	st := m.config.Fleet.Status()
+	label := pair("fleet", st.Fleet)
+	s.level(catalog.FleetMembers, float64(st.Members), label)
+	s.countFromZero(catalog.FleetFailed, uint64(max(st.Failed, 0)), label)
+	s.level(catalog.FleetOverrides, float64(len(st.Overrides)), label)
 }

@@ -183,7 +183,7 @@ func (d *division) claim() {
 				ask := &m.report.Demands[k]
 				if resource, ok := d.index[ask.Resource]; ok {
 					c := of(resource)
-					c.ask, c.fresh = ask, m.old == nil || m.old.Until <= 0
+					c.ask, c.fresh = ask, (m.old == nil || m.old.Until <= 0) && ask.Holds == 0
 				}
 			}
 		}
@@ -352,7 +352,10 @@ func round(share, total float64, whole bool) float64 {
 func (d *division) pool() *Pool {
 	next := &Pool{Format: format, Version: uint64(max(d.now, 1)), At: d.now, Length: d.length, Resources: d.resources}
 	if d.old != nil {
-		next.Version = max(next.Version, d.old.Version+1)
+		if next.Version <= d.old.Version {
+			// The store's clock stepped back. One more would be the version of a pool that the store lost.
+			next.Version = d.old.Version + 1 + next.Version%1_000_000
+		}
 		next.Known = d.old.Known
 		next.Past = d.past()
 	}
@@ -395,7 +398,9 @@ func (d *division) was(m *member) []Was {
 		}
 		return m.row[resource]
 	}
-	all := slices.DeleteFunc(m.force, func(w Was) bool { return w.Amount <= share(w.Resource) })
+	all := slices.DeleteFunc(m.force, func(w Was) bool {
+		return w.Amount <= share(w.Resource) && w.Until <= m.until
+	})
 	slices.SortStableFunc(all, func(a, b Was) int {
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(b.Version, a.Version))
 	})

@@ -23,6 +23,7 @@ type game struct {
 	lost     float64
 	failover bool // with lost writes
 	steps    bool // of the store's clock
+	little   bool // steps forward that are too small to be noticed
 	totals   bool
 }
 
@@ -34,6 +35,7 @@ var games = []game{
 	{fact: "the total changes", faults: faults{0.02, 0.02, 0.02}, totals: true, lost: -1},
 	{fact: "the store fails over with lost writes", faults: faults{0.02, 0.02, 0.05}, failover: true, lost: -1},
 	{fact: "the store's clock steps", faults: faults{0.02, 0.02, 0.05}, steps: true, lost: -1},
+	{fact: "the store's clock steps a little", faults: faults{0.02, 0.02, 0.05}, pauses: true, comings: true, little: true, lost: -1},
 	{fact: "everything", faults: faults{0.05, 0.05, 0.1}, pauses: true, comings: true, outages: true, failover: true, steps: true, totals: true, lost: -1},
 	{fact: "the store is away for all, and what was held last stays", outages: true},
 }
@@ -117,6 +119,11 @@ func (g game) happen(w *world, p *simPod, demands func() []Demand) {
 		case 2:
 			w.store.step -= time.Duration(w.rng.Int64N(int64(w.length / 2)))
 		}
+	}
+	if g.little && odds(30) {
+		by := time.Duration(w.rng.Int64N(int64(w.length / 3)))
+		w.store.step += by
+		w.steps = append(w.steps, stepped{w.now, by})
 	}
 	if g.totals && odds(40) {
 		w.changeTotal(100 + w.rng.Float64()*2000)

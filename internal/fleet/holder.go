@@ -126,6 +126,11 @@ func (h *Holder) Report(now clock.Instant, demands []Demand) *Report {
 		if now >= h.until {
 			amount = after
 		}
+		// What it does not report it does not hold, also if the store fails after this.
+		if held, known := h.holds[d.Resource]; known && amount < held.amount {
+			held.amount = amount
+			h.holds[d.Resource] = held
+		}
 		d.Holds = max(amount, clamp(d.Used, math.MaxFloat64))
 	}
 	r.sanitize()
@@ -135,7 +140,7 @@ func (h *Holder) Report(now clock.Instant, demands []Demand) *Report {
 // Leave returns the last report of a process that ends. Nothing is in force in it any more.
 func (h *Holder) Leave(now clock.Instant) *Report {
 	h.count++
-	h.sent, h.until, h.fails = now, never, 0
+	h.sent, h.fails = now, 0
 	clear(h.holds)
 	return &Report{Format: format, ID: h.id, Count: h.count, Ack: h.version, Leaves: true}
 }

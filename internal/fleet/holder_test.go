@@ -69,6 +69,10 @@ func TestWhatAProcessHoldsIsWhatItReports(t *testing.T) {
 		{"a whole part", Demand{Resource: "r", Total: 9, Lost: 0.25, Whole: true}, []step{hear(pool(7, 4, Resource{})), lose}, 4 * second, 4, 2, 2},
 		{"a tenth, if it never had a share", wants(10), []step{lose}, second, 0, 10, 10},
 		{"one at least of whole numbers", Demand{Resource: "r", Total: 3, Whole: true}, []step{lose}, second, 0, 1, 1},
+		{"nothing, if the lease ended before it knew that the store is away", wants(10), []step{hear(pool(7, 40, Resource{})), func(h *Holder) Shares {
+			h.Report(5*second, h.demands)
+			return h.Failed(6 * second)
+		}}, 7 * second, 0, 0, 0},
 		{"nothing is lost when the store is back", wants(10), []step{hear(pool(7, 40, Resource{})), lose, hear(pool(7, 40, Resource{}))}, 4 * second, 40, 0, 0},
 		{"what it needs, when others want more", wants(10), []step{hear(pool(7, 40, short)), fall}, second, 10, 0, 10},
 		{"what it gave back it does not take again", wants(10), []step{hear(pool(7, 40, short)), fall, hear(pool(7, 40, short))}, second, 10, 0, 10},

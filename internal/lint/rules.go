@@ -96,7 +96,11 @@ func (s *subject) rateText() string {
 
 // rate is how many calls one process makes at most in a second.
 func (s *subject) rate() policy.PerSecond {
-	if limit := s.p.RateLimit.Rate; limit > 0 && limit < s.facts.Rate {
+	limit := s.p.RateLimit.Rate
+	if s.p.Fleet.Rate {
+		limit /= policy.PerSecond(max(s.facts.Processes, 1))
+	}
+	if limit > 0 && limit < s.facts.Rate {
 		return limit
 	}
 	return s.facts.Rate

@@ -209,6 +209,9 @@ func burstOf(rate float64) int { return max(1, int(min(max(2*rate, 10), 10*rate)
 
 func (s *subject) rateLimit() {
 	l := s.p.RateLimit
+	if s.p.Fleet.Rate {
+		return // it is one limit of all
+	}
 	all := float64(l.Rate) * float64(s.facts.Processes)
 	switch {
 	case all > float64(s.facts.Capacity):

@@ -160,6 +160,19 @@ var (
 			note("While it is 0, the metrics of the outbox are as they were, and go after two minutes.")
 )
 
+// Fleets.
+var (
+	ShareLost = gauge("gabion_share_lost", "1 if the share of the dependency's limits has ended and the store of the fleet gave no other, else 0.", dependency).
+			note("Exposed where limits are shared, as the next. While it is 1, what the policy's `fleet.lost` says is in force. `gabion_rate_limit` and `gabion_bulkhead_limit` have the share.")
+	ShareLeft = gauge("gabion_share_remaining_seconds", "Time until the share ends, unless it is renewed.", dependency).
+			unit("seconds").note("0 once it has ended.")
+	FleetMembers = gauge("gabion_fleet_members", "Processes that have shares, as was last heard.", "fleet").
+			note("Exposed where the Config has a Fleet, as the next ones. Each process exposes what it heard: take the maximum, not the sum.")
+	FleetFailed = counter("gabion_fleet_renewals_failed_total", "Renewals that the store of the fleet did not answer.", "fleet").
+			note("The first of a row is logged.")
+	FleetOverrides = gauge("gabion_fleet_overrides", "Overrides of operators that are in force in the process.", "fleet")
+)
+
 // Configuration, and gabion itself.
 var (
 	Reloads       = counter("gabion_policy_reloads_total", "Times that the dependency got a new policy.", dependency)

@@ -64,6 +64,18 @@ var capacityAlerts = []alert{
 		labels:   map[string]string{"job": "shop", "dependency": "pay"},
 	},
 	{
+		name:     "GabionShareLost",
+		expr:     fmt.Sprintf("max by (%s) (%s) > 0", who, catalog.ShareLost.Name),
+		lasts:    "2m",
+		severity: "warning",
+		summary:  subject + "the store of the fleet can't be reached, and the share of its limits has ended",
+		means:    "The process goes by what `fleet.lost` says: by default by its last share. Calls go on and wait for nothing. Shares do not follow demand, operators' overrides do not arrive, and a process that starts now has a tenth of each limit.",
+		look:     "The log has one line with the error. `gabion_fleet_renewals_failed_total` says which processes miss the store: all, or those of one zone?",
+		do:       "Bring the store back; nothing else needs to be done. If it stays away for long while demand moves, set `fleet.lost`, or switch sharing off and give each process a limit of its own.",
+		fires:    map[string]string{`gabion_share_lost{}`: "1x80"},
+		labels:   map[string]string{"job": "shop", "dependency": "pay"},
+	},
+	{
 		name: "GabionOverrideForgotten",
 		expr: fmt.Sprintf("max by (%[1]s) (%[2]s) > 0 or max by (%[1]s) (%[3]s) > 0",
 			who, series(catalog.BreakerPartitions, `state=~"forced_open|disabled"`), catalog.RetriesOff.Name),

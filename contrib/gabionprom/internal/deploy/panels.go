@@ -121,6 +121,11 @@ var rows = []row{
 			{ratio(level("dependency, quota", catalog.QuotaLeft), "("+level("dependency, quota", catalog.QuotaAmount)+" > 0)"), name + " {{quota}} left"},
 			{level("dependency, quota", catalog.QuotaWaiting), name + " {{quota}} calls wait"},
 		}},
+		{title: "Fleet", about: "Whether shares of limits have ended because the store can't be reached, and the overrides that are in force.", targets: []target{
+			{largest(each, catalog.ShareLost), name + " share lost"}, {largest(each, catalog.ShareLeft), name + " seconds left"},
+			{largest("fleet", catalog.FleetMembers), "{{fleet}} processes"}, {rate("fleet", catalog.FleetFailed), "{{fleet}} renewals failed per second"},
+			{largest("fleet", catalog.FleetOverrides), "{{fleet}} overrides"},
+		}},
 		{title: "Results still open", about: "Streams, and bodies that are not closed.", targets: []target{{level(each, catalog.Streams), name}, {rate(each, catalog.Outlived), name + " new per second"}}},
 		{title: "Spent", about: "In money, and in what it bought.", targets: []target{
 			{rate("dependency, unit", catalog.Spent), name + " {{unit}} per second"},
