@@ -72,7 +72,7 @@ func printSums(w io.Writer, s *fleetview.Sum) {
 	}
 	for i := range s.Limits {
 		l := &s.Limits[i]
-		fmt.Fprintf(w, "%s %s\t%.6g\t%.6g\t%.6g\t%d\n", operator.Text(l.Dependency), operator.Text(l.Name), l.Whole, l.Held, l.Wanted, l.Members)
+		fmt.Fprintf(w, "%s %s\t%s\t%s\t%s\t%d\n", operator.Text(l.Dependency), operator.Text(l.Name), fleetview.Number(l.Whole), fleetview.Number(l.Held), fleetview.Number(l.Wanted), l.Members)
 	}
 }
 

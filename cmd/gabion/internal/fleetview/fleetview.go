@@ -140,7 +140,7 @@ func (d *Dependency) add(member string, v *fleet.DependencyView) {
 }
 
 // judge finds the members that are unlike the others: one that fails three times as often as the median member, and in
-// a tenth of its calls more, or that is five times as slow. Of two members neither is the odd one.
+// a tenth of its calls more, or that is five times as slow, and by 5 ms. Of two members neither is the odd one.
 func (d *Dependency) judge() {
 	slices.SortFunc(d.slow, func(a, b lasting) int { return cmp.Compare(a.p99, b.p99) })
 	slices.SortFunc(d.failed, func(a, b share) int { return cmp.Compare(a.part, b.part) })
@@ -159,10 +159,18 @@ func (d *Dependency) judge() {
 		}
 	}
 	for _, one := range d.slow {
-		if one.p99 > 5*d.P99 && d.P99 > 0 {
+		if one.p99 > 5*d.P99 && one.p99 > d.P99+5*time.Millisecond {
 			d.Outliers = append(d.Outliers, fmt.Sprintf("%s: a call takes %v, and %v the median member's (p99)", one.member, Rounded(one.p99), Rounded(d.P99)))
 		}
 	}
+}
+
+// Number is a number of a limit in four digits, or with all digits before the point.
+func Number(x float64) string {
+	if x >= 1000 {
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.4g", x)
 }
 
 // Rounded is a duration of three digits or so.
