@@ -19,6 +19,8 @@ import (
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/contrib/gabionprom"
 	"github.com/gabion-go/gabion/contrib/gabionprom/internal/catalog"
+	"github.com/gabion-go/gabion/fleet"
+	"github.com/gabion-go/gabion/fleet/fleettest"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/internal/testservers"
@@ -34,7 +36,8 @@ func works(context.Context) error { return nil }
 // as they come to it soon.
 func everything(t *testing.T) *gabionprom.Metrics {
 	t.Helper()
-	c := gabionprom.Config{Dependencies: []*gabion.Dependency{held(t), stream(t), second(t)}, Letters: full("busy"), Outboxes: map[string]gabionprom.Outbox{"orders": box{}}}
+	member, sharing := joined(t)
+	c := gabionprom.Config{Fleet: member, Dependencies: []*gabion.Dependency{held(t), stream(t), second(t), sharing}, Letters: full("busy"), Outboxes: map[string]gabionprom.Outbox{"orders": box{}}}
 	reg, m := registry(t, c, map[string]policy.Policy{
 		"busy": {
 			Safe: true, Retry: policy.Retry{Attempts: 3, Backoff: backoff.Const(time.Millisecond)},
@@ -367,4 +370,23 @@ func TestHistogramsThatHaveCountedNothingAreNotExposed(t *testing.T) {
 	if got := gather(t, m); len(got["gabion_deadline_remaining_seconds"].GetMetric()) != 1 {
 		t.Error("one dependency has calls with a deadline")
 	}
+}
+
+// joined is a member of a fleet, and a dependency whose rate is shared.
+func joined(t *testing.T) (*fleet.Member, *gabion.Dependency) {
+	t.Helper()
+	r, err := gabion.NewRegistry(map[string]policy.Policy{"shared": {RateLimit: policy.RateLimit{Rate: 10}, Fleet: policy.Fleet{Rate: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := fleet.Join(t.Context(), r, fleettest.NewMemory(), fleet.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	d, err := r.Get("shared")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, d
 }

@@ -123,8 +123,9 @@ var rows = []row{
 		}},
 		{title: "Fleet", about: "Whether shares of limits have ended because the store can't be reached, and the overrides that are in force.", targets: []target{
 			{largest(each, catalog.ShareLost), name + " share lost"}, {largest(each, catalog.ShareLeft), name + " seconds left"},
-			{largest("fleet", catalog.FleetMembers), "{{fleet}} processes"}, {rate("fleet", catalog.FleetFailed), "{{fleet}} renewals failed per second"},
-			{largest("fleet", catalog.FleetOverrides), "{{fleet}} overrides"},
+			{fmt.Sprintf("max by (fleet) (%s{%s})", catalog.FleetMembers.Name, processes), "{{fleet}} processes"},
+			{fmt.Sprintf("sum by (fleet) (rate(%s{%s}[$__rate_interval]))", catalog.FleetFailed.Name, processes), "{{fleet}} renewals failed per second"},
+			{fmt.Sprintf("max by (fleet) (%s{%s})", catalog.FleetOverrides.Name, processes), "{{fleet}} overrides"},
 		}},
 		{title: "Results still open", about: "Streams, and bodies that are not closed.", targets: []target{{level(each, catalog.Streams), name}, {rate(each, catalog.Outlived), name + " new per second"}}},
 		{title: "Spent", about: "In money, and in what it bought.", targets: []target{
