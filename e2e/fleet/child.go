@@ -35,7 +35,7 @@ import (
 // childEnv makes the test's binary a process of the fleet.
 const childEnv = "GABION_FLEET_CHILD"
 
-// A job is what a process is told when it starts.
+// A job is what a process has to do.
 type job struct {
 	Process uint32
 	Store   string // URL
@@ -95,7 +95,7 @@ func child(text string) error {
 	return nil
 }
 
-// process makes calls at the rate that it is told.
+// process makes calls at the rate that the test asks for.
 type process struct {
 	job
 	conns  chan net.Conn
@@ -141,7 +141,7 @@ func (p *process) join() (leave func(), err error) {
 	return m.Close, nil
 }
 
-// joinRate asks Redis before each call. A call that is not let through tries again after the time that it is told, as long as its
+// joinRate asks Redis before each call. A call that is not let through tries again after the time that the answer names, as long as its
 // wait lasts.
 func (p *process) joinRate() (func(), error) {
 	o, err := redis.ParseURL(p.Store)

@@ -89,7 +89,7 @@ func (b *bench) set(key, value string) uint64 {
 	return r.Items[key].Version
 }
 
-// get returns what a key has; version 0 says that there is none.
+// get returns what a key has; version 0 says that it has nothing.
 func (b *bench) get(key string) fleet.Item {
 	b.Helper()
 	return b.do(fleet.Batch{Get: []string{key}}).Items[key]

@@ -96,7 +96,7 @@ func printMembers(w io.Writer, v *fleet.View) {
 	}
 }
 
-// printNotes says what somebody should look at.
+// printNotes says what an operator should look at.
 func printNotes(out io.Writer, v *fleet.View, s *fleetview.Sum) (err error) {
 	note := func(format string, args ...any) {
 		if _, failed := fmt.Fprintf(out, format+"\n", args...); err == nil {

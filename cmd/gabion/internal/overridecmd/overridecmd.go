@@ -34,7 +34,7 @@ too; '*' is all of them. ACTION is one of
   disable          its breakers let every call through and count nothing
   observe          its breakers count and report, and refuse nothing
   retries-off      no retries and no hedges
-  rate 50/s        all processes together start at most so many attempts
+  rate 50/s        all processes together start no more attempts
 
   kill             retries-off for all dependencies: the kill switch
   list             what is in force, and what was: by whom, and why

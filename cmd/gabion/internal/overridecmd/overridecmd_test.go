@@ -117,7 +117,7 @@ func TestAnOperatorSteersAFleet(t *testing.T) {
 		t.Errorf("%+v, %v", list, err)
 	}
 
-	// One who may only look is told so, and nothing is half done.
+	// The store refuses one who may only look, and nothing is half done.
 	if err := admin.Do(t.Context(), "ACL", "SETUSER", "looker", "on", ">x", "~gabion:fleet:*", "+@connection", "+eval", "+evalsha", "+time", "+hget", "+hgetall").Err(); err != nil {
 		t.Fatal(err)
 	}
