@@ -150,7 +150,7 @@ func (p *process) joinRate() (func(), error) {
 	}
 	client := redis.NewClient(o)
 	limiter := redis_rate.NewLimiter(client)
-	limit := redis_rate.Limit{Rate: int(p.Rate), Burst: 1, Period: time.Second}
+	limit := redis_rate.PerSecond(int(p.Rate)) // with a burst of as much
 	p.call = func(ctx context.Context, send func() error) error {
 		for end := time.Now().Add(p.Wait); ; {
 			r, err := limiter.Allow(ctx, "provider", limit)
