@@ -23,11 +23,13 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/demo"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/explaincmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/flakycmd"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/fleetcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/idemcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/importcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/lettercmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/lintcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/outboxcmd"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/overridecmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/pagecmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/playcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/stormcmd"
@@ -51,6 +53,7 @@ func root() *cobra.Command {
 		{ID: "happened", Title: "Understand what happened:"},
 		{ID: "fail", Title: "Test your own program:"},
 		{ID: "stores", Title: "Operate what is stored:"},
+		{ID: "fleet", Title: "Operate many processes as one:"},
 	}
 	return cli.Root(about, codes, groups,
 		in("see", demo.Command()), in("see", labGroup()), in("see", playcmd.Command()),
@@ -59,6 +62,7 @@ func root() *cobra.Command {
 		in("happened", explaincmd.Command()), in("happened", lintcmd.Doctor()), in("happened", pagecmd.Command()),
 		in("fail", flakycmd.Command()), in("fail", stormcmd.Command()),
 		in("stores", idemcmd.Command()), in("stores", lettercmd.Command()), in("stores", outboxcmd.Command()),
+		in("fleet", fleetcmd.Command()), in("fleet", overridecmd.Command()),
 		versionCommand(), completionCommand(), manCommand(),
 	)
 }

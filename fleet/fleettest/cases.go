@@ -89,6 +89,7 @@ func lostSwap(b *bench) {
 	if r.Swapped || string(r.Items[key].Value) != "there" || r.Items[key].Version != version {
 		b.Errorf("swapped %v, %+v", r.Swapped, r.Items[key])
 	}
+	b.wantKeys(b.do(fleet.Batch{List: b.key("")}), key, gone) // also after all that it did
 	won := b.do(fleet.Batch{
 		Swap: &fleet.Put{Key: key, Version: version, Value: []byte("new")},
 		Puts: []fleet.Put{{Key: other, Value: []byte("too")}, {Key: gone}}, Get: []string{key, other, gone},
@@ -198,6 +199,11 @@ func deletes(b *bench) {
 	if r := b.swap(key, version+1, nil); r.Swapped || len(r.Items) != 1 {
 		b.Errorf("a delete of another version: %+v", r)
 	}
+	other := b.key("other")
+	if b.swap(key, b.set(other, "x"), nil).Swapped || b.get(other).Version == 0 || b.get(key).Version == 0 {
+		b.Error("the version of another key deletes one of the two")
+	}
+	b.do(fleet.Batch{Puts: []fleet.Put{{Key: other}}})
 	if r := b.swap(none, 0, nil); !r.Swapped || len(r.Items) != 0 {
 		b.Errorf("a delete of what must not exist, and does not: %+v", r)
 	}

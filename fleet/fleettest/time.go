@@ -24,6 +24,9 @@ func lasting(b *bench) {
 		Puts: []fleet.Put{{Key: key, Value: []byte("x"), Lasts: short}}, Get: []string{key, swapped},
 	})
 	b.wantKeys(put, key, swapped)
+	if b.swap(key, 0, []byte("new")).Swapped {
+		b.Error("a key that has not ended yet was put as a new one")
+	}
 	// The store took the time while it did the batch: what it says is a little early or late.
 	for end := put.Now.Add(short - backwards); ; pause(often) {
 		r := b.do(fleet.Batch{Get: []string{key}, List: swapped})

@@ -32,7 +32,7 @@ func plain(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_'
 }
 
-// keyOf is the key of a subject, and false if it is not one of a key.
+// keyOf is the key of a subject, and false if no key has that subject.
 func keyOf(subject string) (string, bool) {
 	var b strings.Builder
 	for n, token := range strings.Split(subject, ".") {

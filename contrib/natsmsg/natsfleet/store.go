@@ -86,7 +86,7 @@ func open(ctx context.Context, js jetstream.JetStream, o Options) (*Store, error
 	}, errors.Join(bucket.Errors(wrong)...)
 }
 
-// An entry is what a key has. The zero entry is that of no key.
+// An entry is what a key has. The zero entry is that of a key without a value.
 type entry struct {
 	value   []byte
 	version uint64

@@ -24,11 +24,12 @@ import (
 
 // Usage is the part of a help that is about the flags of Options.
 const Usage = `  --store URL      of the fleet's store: redis://..., rediss://...,
-                   postgres://..., nats://... or tls://...; left out, it is taken
-                   from GABION_FLEET_STORE
-  --fleet NAME     of the fleet; left out, it is taken from GABION_FLEET
+                   postgres://..., nats://... or tls://...; left out, it is
+                   taken from GABION_FLEET_STORE
+  --fleet NAME     of the fleet; left out, it is taken from GABION_FLEET, and
+                   without that it is gabion
   --table NAME     of the table in PostgreSQL, if it is not gabion_fleet
-  --prefix TEXT    with which keys of Redis begin, if it is not gabion:fleet:
+  --prefix TEXT    with which keys of Redis begin, if not with gabion:fleet:
   --bucket NAME    of the bucket of NATS, if it is not gabion-fleet
 `
 
@@ -48,12 +49,9 @@ func (o *Options) Flags(set *pflag.FlagSet) {
 
 // Check takes what is left out from the environment, and says what is missing.
 func (o *Options) Check() error {
-	o.Store, o.Fleet = cmp.Or(o.Store, os.Getenv("GABION_FLEET_STORE")), cmp.Or(o.Fleet, os.Getenv("GABION_FLEET"))
-	switch {
-	case o.Store == "":
+	o.Store, o.Fleet = cmp.Or(o.Store, os.Getenv("GABION_FLEET_STORE")), cmp.Or(o.Fleet, os.Getenv("GABION_FLEET"), "gabion")
+	if o.Store == "" {
 		return operator.Wrongf("--store is missing, such as --store redis://redis:6379")
-	case o.Fleet == "":
-		return operator.Wrongf("--fleet is missing: the name that the program gives to fleet.Join")
 	}
 	return operator.URL(o.Store)
 }
@@ -174,6 +172,7 @@ func explained(err error) error {
 	text := err.Error()
 	for _, hint := range []struct{ says, do string }{
 		{"NOPERM", rights},
+		{"can't run this command", rights}, // as Redis 7.0 says it in a script
 		{"42501", rights},
 		{"Permissions Violation", rights},
 		{"permissions violation", rights},

@@ -18,10 +18,10 @@ import (
 )
 
 const help = `usage: gabion override DEPENDENCY ACTION --for 5m --why TEXT --store URL
-                    --fleet NAME [flags]
-       gabion override kill --for 5m --why TEXT --store URL --fleet NAME
-       gabion override list --store URL --fleet NAME
-       gabion override lift ID --why TEXT --store URL --fleet NAME
+                    [--fleet NAME] [flags]
+       gabion override kill --for 5m --why TEXT --store URL [flags]
+       gabion override list --store URL [flags]
+       gabion override lift ID --why TEXT --store URL [flags]
 
 Makes all processes of a fleet do something for a time, also those that start
 later. They follow at their next renewal, which is a second away at most. It
@@ -34,7 +34,7 @@ too; '*' is all of them. ACTION is one of
   disable          its breakers let every call through and count nothing
   observe          its breakers count and report, and refuse nothing
   retries-off      no retries and no hedges
-  rate 50/s        all processes together start at most that many attempts
+  rate 50/s        all processes together start no more attempts
 
   kill             retries-off for all dependencies: the kill switch
   list             what is in force, and what was: by whom, and why

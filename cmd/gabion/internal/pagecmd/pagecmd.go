@@ -1,4 +1,4 @@
-// Package pagecmd is what gabion page does: it plays a recording on the live page.
+// Package pagecmd is what gabion page does: it plays a recording on the live page, or serves one page of a fleet.
 package pagecmd
 
 import (
@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/fleetstore"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/serving"
 	"github.com/gabion-go/gabion/dashboard"
@@ -21,8 +22,13 @@ import (
 
 const usage = `usage: gabion page FILE [--speed N] [--from WHEN] [--run N]
                    [--listen ADDRESS]
+       gabion page --store URL [--fleet NAME] [--listen ADDRESS]
 
-plays a recording on the live page: FILE is what package record wrote, or gabion
+With a store it is one page of all processes of a fleet: for each dependency the
+sum and the members that are unlike the others, which have an open breaker,
+shares, overrides, and versions and policies that differ.
+
+With FILE it plays a recording on the live page: FILE is what package record wrote, or gabion
 lab run --record. It prints the page's address, and serves it until Ctrl-C. Time
 goes on while the page has viewers; it has buttons to stop, to go elsewhere
 and to change the speed.
@@ -34,7 +40,7 @@ and to change the speed.
   --run N           which run, if the file has several (default the last)
   --listen ADDRESS  where to serve (default 127.0.0.1:0, a free port). It
                     shows the names of dependencies and their settings
-
+` + fleetstore.Usage + `
 Exit codes: 0 stopped by Ctrl-C, 1 the recording can't be read, 2 called
 wrongly, 3 any other failure.
 `
@@ -44,24 +50,30 @@ type request struct {
 	speed          float64
 	from, listen   string
 	run            int
+	fleet          fleetstore.Options
 	stdout, stderr io.Writer
 }
 
 // Command is gabion page: it serves the page until the context is over.
 func Command() *cobra.Command {
 	r := &request{}
-	c := cli.Command("page", "play a recording on the live page", usage, r.main)
+	c := cli.Command("page", "play a recording on the live page, or watch a fleet", usage, r.main)
 	flags := c.Flags()
 	flags.Float64Var(&r.speed, "speed", 0, "")
 	flags.StringVar(&r.from, "from", "", "")
 	flags.IntVar(&r.run, "run", 0, "")
 	flags.StringVar(&r.listen, "listen", "127.0.0.1:0", "")
+	r.fleet.Flags(flags)
 	return c
 }
 
 func (r *request) main(c *cobra.Command, words []string) int {
 	r.stdout, r.stderr = c.OutOrStdout(), c.ErrOrStderr()
 	switch {
+	case r.fleet.Store != "" && len(words) > 0:
+		return r.wrongly("either a recording or --store, not both")
+	case r.fleet.Store != "":
+		return r.watch(c.Context())
 	case len(words) == 0:
 		return r.wrongly("no recording is named: gabion page FILE")
 	case len(words) > 1:

@@ -1,0 +1,149 @@
+package overridecmd_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/fleetcmd"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/overridecmd"
+	"github.com/gabion-go/gabion/contrib/gabionredis/redisfleet"
+	"github.com/gabion-go/gabion/fleet"
+	"github.com/gabion-go/gabion/internal/testservers"
+	"github.com/gabion-go/gabion/policy"
+)
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(&logging.VoidLogger{})
+	os.Unsetenv("GABION_FLEET_STORE")
+	os.Unsetenv("GABION_FLEET")
+	os.Exit(m.Run())
+}
+
+// run runs one of the two commands.
+func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	c := overridecmd.Command()
+	if args[0] == "fleet" {
+		c = fleetcmd.Command()
+	}
+	var out, errs bytes.Buffer
+	code = cli.Run(t.Context(), c, args[1:], &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestWrongCommandLines(t *testing.T) {
+	for _, c := range []struct{ args, says string }{
+		{"override", "say which dependency"},
+		{"override payments", "say which dependency"},
+		{"override payments force-opne --for 5m --why x --store redis://h", "did you mean force-open?"},
+		{"override payments force-open --why x --store redis://h", "say with --for how long"},
+		{"override payments force-open --for 25h --why x --store redis://h", "--for is at most 24h"},
+		{"override payments force-open --for 5m --store redis://h", "say with --why why"},
+		{"override payments rate --for 5m --why x --store redis://h", "say which rate"},
+		{"override payments rate 50 --for 5m --why x --store redis://h", "such as 50/s"},
+		{"override payments rate 0/s --for 5m --why x --store redis://h", "such as 50/s"},
+		{"override payments rate NaN/s --for 5m --why x --store redis://h", "such as 50/s"},
+		{"override payments observe now --for 5m --why x --store redis://h", `"now" is not expected`},
+		{"override payments observe --for 5m --why x", "--store is missing"},
+		{"override payments observe --for 5m --why x --store mysql://h", "--store begins with redis://"},
+		{"override kill all --for 5m --why x --store redis://h", `"all" is not expected`},
+		{"override lift --why x --store redis://h", "say which by its ID"},
+		{"override lift a --store redis://h", "say with --why why"},
+		{"override list all --store redis://h", `"all" is not expected`},
+		{"fleet status --store redis://h x", `"x" is not expected`},
+		{"fleet", "say what to do"},
+	} {
+		if code, _, stderr := run(t, strings.Fields(c.args)...); code != cli.ExitUsage || !strings.Contains(stderr, c.says) {
+			t.Errorf("%s: code %d, %.200s", c.args, code, stderr)
+		}
+	}
+}
+
+// A fleet of one member, and an operator.
+func TestAnOperatorSteersAFleet(t *testing.T) {
+	addr := testservers.Redis(t)
+	admin := redis.NewClient(&redis.Options{Addr: addr})
+	t.Cleanup(func() { admin.Close() })
+	url := "redis://" + addr
+	do := func(code int, says string, args ...string) string {
+		t.Helper()
+		args = append(args, "--store", url, "--fleet", "shop")
+		got, stdout, stderr := run(t, args...)
+		if got != code || !strings.Contains(stdout+stderr, says) {
+			t.Errorf("%v: code %d, want %d and %q: %s%s", args, got, code, says, stdout, stderr)
+		}
+		return stdout
+	}
+	do(cli.ExitFindings, "no members", "fleet", "status")
+	do(cli.ExitOK, "no override is in force", "override", "list")
+	join(t, admin)
+	made := do(cli.ExitOK, "force-open for payments, until ", "override", "payments", "force-open", "--for", "5m", "--why", "INC-123", "--who", "ann")
+	do(cli.ExitOK, "rate 1.66667/s for payments", "override", "payments", "rate", "100/m", "--for", "5m", "--why", "INC-124")
+	do(cli.ExitOK, "retries-off for all dependencies", "override", "kill", "--for", "1h", "--why", "INC-125")
+	id := regexp.MustCompile(`^\w+`).FindString(made)
+	for _, says := range []string{id + "  force-open for payments", "for 4m more", "ann      INC-123", "retries-off for all dependencies"} {
+		do(cli.ExitOK, says, "override", "list")
+	}
+	do(cli.ExitOK, id+" is lifted", "override", "lift", id, "--why", "it is well", "--who", "bob")
+	do(cli.ExitFindings, "no such override is in force", "override", "lift", id, "--why", "again")
+	do(cli.ExitOK, "by bob: it is well", "override", "list")
+	for _, says := range []string{"fleet shop: 1 members, shares were divided", "v1.2", "payments rate  100", "INC-125", "payments  "} {
+		do(cli.ExitOK, says, "fleet", "status", "--members")
+	}
+	var status struct {
+		Members   []struct{ ID, Version string }
+		Overrides []struct{ Why string }
+	}
+	if err := json.Unmarshal([]byte(do(cli.ExitOK, "", "fleet", "status", "--json")), &status); err != nil || len(status.Members) != 1 || status.Members[0].ID != "pod-1" || len(status.Overrides) != 3 {
+		t.Errorf("%+v, %v", status, err)
+	}
+	var list struct {
+		Overrides []struct {
+			InForce bool    `json:"in_force"`
+			Rate    float64 `json:"rate_per_second"`
+		}
+	}
+	if err := json.Unmarshal([]byte(do(cli.ExitOK, "", "override", "list", "--json")), &list); err != nil || len(list.Overrides) != 3 || list.Overrides[0].InForce || !list.Overrides[1].InForce {
+		t.Errorf("%+v, %v", list, err)
+	}
+
+	// The store refuses one who may only look, and nothing is half done.
+	if err := admin.Do(t.Context(), "ACL", "SETUSER", "looker", "on", ">x", "~gabion:fleet:*", "+@connection", "+eval", "+evalsha", "+time", "+hget", "+hgetall").Err(); err != nil {
+		t.Fatal(err)
+	}
+	url = "redis://looker:x@" + addr
+	do(cli.ExitFindings, "the store refuses, and nothing was changed", "override", "payments", "observe", "--for", "5m", "--why", "INC-126")
+	if _, stdout, stderr := run(t, "override", "list", "--store", url, "--fleet", "shop"); strings.Contains(stdout, "INC-126") || stderr != "" || !strings.Contains(stdout, "INC-125") {
+		t.Errorf("after a refusal: %s%s", stdout, stderr)
+	}
+	url = "redis://looker:wrong@" + addr
+	do(cli.ExitFailure, "WRONGPASS", "override", "list")
+}
+
+// join makes this process a member.
+func join(t *testing.T, client *redis.Client) {
+	t.Helper()
+	store, err := redisfleet.New(client, redisfleet.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := gabion.NewRegistry(map[string]policy.Policy{"payments": {RateLimit: policy.RateLimit{Rate: 100}, Fleet: policy.Fleet{Rate: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := fleet.Join(context.WithoutCancel(t.Context()), r, store, fleet.Options{Name: "shop", ID: "pod-1", Version: "v1.2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+}
