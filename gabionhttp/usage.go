@@ -42,7 +42,7 @@ type usageReader struct {
 	valued  bool   // the key was read, and its value is to come
 	blank   bool   // the line has nothing yet
 	from    int    // depth in object
-	object  []byte // the value of the key, as far as it was read; empty: there is none
+	object  []byte // the value of the key, as far as it was read; empty outside of one
 }
 
 // see reads what came of the answer.

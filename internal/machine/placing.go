@@ -34,8 +34,8 @@ type stay struct {
 
 func (g *placing) visit(t *Ticket) *stay { return &g.visits[t.Attempt-1] }
 
-// beginPlacing readies a call for endpoints. It reports false if there is none of the name that the call
-// says. A reload may have removed it, or all, after the caller looked.
+// beginPlacing readies a call for endpoints. It reports false if the one that the call names is not there. A
+// reload may have removed it, or all, after the caller looked.
 func beginPlacing(c *Call, p *Params) (ok bool) {
 	if p.Endpoint != nil && *p.Endpoint == "" {
 		return true
