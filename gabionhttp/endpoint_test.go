@@ -335,3 +335,33 @@ func TestAFailureThatIsAnAnswerCountsOnce(t *testing.T) {
 		}
 	}
 }
+
+// A good answer is a failure of its endpoint if its body breaks off, and ends a row of failures only if it comes whole.
+func TestABodyThatBreaksIsItsEndpoints(t *testing.T) {
+	const script = "----+------"
+	at, n := "", 0
+	serve := func(name string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if at += name; name == "a" && script[n] == '-' {
+				w.Header().Set("Content-Length", "100")
+			}
+			n++
+			io.WriteString(w, "yes")
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	d := gabion.New("payments", endpointsAt(policy.EndpointsOrdered, serve("a"), serve("b")))
+	c := &http.Client{Transport: &gabionhttp.Transport{Dependency: d}}
+	for range script {
+		resp, err := c.Post("http://payments/charges", "", strings.NewReader("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+	}
+	if at != "aaaaaaaaaab" {
+		t.Errorf("sent to %s", at)
+	}
+}
