@@ -25,6 +25,7 @@ import (
 
 var (
 	headline  = flag.Int("headline", 10, "rounds of the rows that matter most")
+	most      = flag.Int("most", 20, "rounds of these rows at most, while what is known of them is not exact enough")
 	rest      = flag.Int("rest", 6, "rounds of the others")
 	benchtime = flag.Duration("benchtime", 150*time.Millisecond, "time of each measurement")
 	quick     = flag.Bool("quick", false, "one round of a millisecond each: does it work?")
@@ -92,10 +93,11 @@ func measured(command string) ([]byte, error) {
 		return nil, err
 	}
 	start := time.Now()
-	text, err := rounds(program)
+	text, n, err := rounds(program)
 	if err != nil {
 		return nil, err
 	}
+	about += fmt.Sprintf("rounds: %d %d %s\n", n, *rest, *benchtime)
 	about += fmt.Sprintf("took: %s\n\n", time.Since(start).Round(time.Second))
 	text = append([]byte(about), text...)
 	if err := os.MkdirAll(filepath.Dir(*raw), 0o755); err != nil {
@@ -105,29 +107,37 @@ func measured(command string) ([]byte, error) {
 }
 
 // rounds runs everything once per round. Several short rounds see more of a
-// machine's moods than one long one.
-func rounds(program string) ([]byte, error) {
+// machine's moods than one long one. The rows that matter most get more rounds while too
+// little is known of them: one or two that something disturbed then move no median.
+func rounds(program string) (text []byte, n int, err error) {
 	var all bytes.Buffer
-	most := max(*headline, *rest)
-	for i := range most {
+	least := max(*headline, *rest)
+	for n < least || n < *most && !*quick && unsure(all.Bytes()) {
 		start := time.Now()
-		cmd := exec.Command(program, "-test.run", "^$", "-test.bench", pattern(i), "-test.benchtime", benchtime.String(), "-test.timeout", "10m")
+		cmd := exec.Command(program, "-test.run", "^$", "-test.bench", pattern(n), "-test.benchtime", benchtime.String(), "-test.timeout", "10m")
 		cmd.Stderr = os.Stderr
-		text, err := cmd.Output()
-		all.Write(text)
+		said, err := cmd.Output()
+		all.Write(said)
 		if err != nil {
-			return nil, fmt.Errorf("%w\n%s", err, text)
+			return nil, n, fmt.Errorf("%w\n%s", err, said)
 		}
-		fmt.Fprintf(os.Stderr, "round %d of %d: %s\n", i+1, most, time.Since(start).Round(time.Second))
+		n++
+		fmt.Fprintf(os.Stderr, "round %d of %d: %s\n", n, max(least, n), time.Since(start).Round(time.Second))
 	}
-	return all.Bytes(), nil
+	return all.Bytes(), n, nil
+}
+
+// unsure reports whether a row that matters most differs too much between the rounds so far.
+func unsure(text []byte) bool {
+	r, err := read(text)
+	return err == nil && spread(r) != nil
 }
 
 // pattern names what round i measures.
 func pattern(i int) string {
 	var names []string
 	for _, c := range bench.Contests() {
-		if c.Headline && i < *headline || !c.Headline && i < *rest {
+		if c.Headline || !c.Headline && i < *rest {
 			names = append(names, regexp.QuoteMeta(c.Name))
 		}
 	}
@@ -162,7 +172,6 @@ func describe(command string) (string, error) {
 	say("command", command)
 	say("procs", runtime.GOMAXPROCS(0))
 	say("go", runtime.Version())
-	say("rounds", fmt.Sprintf("%d %d %s", *headline, *rest, *benchtime))
 	if load := report.LoadAverage(); load != "" {
 		say("load", load)
 	}

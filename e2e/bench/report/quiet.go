@@ -42,6 +42,11 @@ func quiet(r *results, m machine) error {
 	if load, known := loadOf(m.load); known && load > mostLoad {
 		return fmt.Errorf("the machine was busy: its load was %v before the run, and at most %v is quiet", load, mostLoad)
 	}
+	return spread(r)
+}
+
+// spread returns which row that matters most is not known well enough.
+func spread(r *results) error {
 	for _, c := range bench.Contests() {
 		if !c.Headline {
 			continue
