@@ -233,7 +233,7 @@ func underShare(c *Call, now clock.Instant) *Rules {
 // budgetRules is underShare for what the retry budget has, unless a reload changed the budget: what a call
 // takes it must give back in the same shape.
 func budgetRules(c *Call, now clock.Instant) *Rules {
-	if r := underShare(c, now); r.Policy.Retry.Budget == c.rules.Policy.Retry.Budget {
+	if r := underShare(c, now); r == c.rules || r.Policy.Retry.Budget == c.rules.Policy.Retry.Budget {
 		return r
 	}
 	return c.rules
