@@ -104,15 +104,15 @@ func (a address) Leave(v adapter.Visit, class policy.Class) {
 // Lease implements adapter.Dependency.
 func (a adapted) Lease(l *adapter.Lease) {
 	if l == nil {
-		a.d.state.Lease(a.d.now(), nil)
+		machine.Grant(a.d.state, a.d.now(), nil)
 	} else {
-		a.d.state.Lease(a.d.now(), &machine.Lease{Until: a.d.instant(l.Until), Share: l.Share, Lost: l.Lost})
+		machine.Grant(a.d.state, a.d.now(), &machine.Lease{Until: a.d.instant(l.Until), Share: l.Share, Lost: l.Lost})
 	}
 	a.d.deliver(nil)
 }
 
 // Wants implements adapter.Dependency.
-func (a adapted) Wants() machine.Wants { return a.d.state.Wants(a.d.now()) }
+func (a adapted) Wants() machine.Wants { return machine.WantsOf(a.d.state, a.d.now()) }
 
 // Doubt implements adapter.Dependency.
 func (a adapted) Doubt(partition string, until time.Time) {

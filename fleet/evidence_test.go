@@ -101,3 +101,26 @@ func TestWhatIsSeenOfAFleet(t *testing.T) {
 		}
 	})
 }
+
+// What a process itself reported a moment ago is no word of another.
+func TestAProcessIsNoWitnessOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := fleettest.NewMemory()
+		p := policy.Policy{Retry: policy.Retry{Attempts: 1}}
+		mine, other := join(t, store, p), join(t, store, p)
+		for end := time.Now().Add(12 * time.Second); time.Now().Before(end); time.Sleep(time.Second) {
+			for _, one := range []*pod{mine, other} {
+				b, _ := one.d.Breaker("")
+				b.Trip()
+			}
+		}
+		b, _ := mine.d.Breaker("")
+		b.Reset()
+		for range 2 {
+			_ = mine.d.Run(t.Context(), func(context.Context) error { return &net.OpError{Op: "read", Err: syscall.ECONNRESET} })
+		}
+		if got := state(mine); got != policy.StateClosed {
+			t.Errorf("the breaker is %s: one other process finds the dependency broken", got)
+		}
+	})
+}

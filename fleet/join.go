@@ -100,7 +100,7 @@ func (m *Member) begin(ctx context.Context) {
 	for until := m.now().Add(m.o.Lease / 2); ; {
 		m.renew(ctx)
 		next := m.holder.Next(m.now(), m.draw())
-		if m.force.Lost || !m.lacks() || next > until {
+		if m.force.Lost || !lacks(m) || next > until {
 			return
 		}
 		time.Sleep(time.Duration(next - m.now()))
@@ -108,7 +108,7 @@ func (m *Member) begin(ctx context.Context) {
 }
 
 // lacks reports whether the process has nothing of a limit yet.
-func (m *Member) lacks() bool {
+func lacks(m *Member) bool {
 	for _, d := range m.needs.demands {
 		if m.amounts.of(d.Resource) <= 0 {
 			return true

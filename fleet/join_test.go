@@ -271,3 +271,18 @@ func TestAllLimitsAreShared(t *testing.T) {
 		}
 	})
 }
+
+// A process that has left may make calls that it began. It has what a process has that reaches no store.
+func TestAProcessThatHasLeftHasNoShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := join(t, fleettest.NewMemory(), shared())
+		if st := a.d.Stats(); st.RateLimit.Rate < 700 {
+			t.Fatalf("alone it has %v", st.RateLimit.Rate)
+		}
+		a.Close()
+		if st := a.d.Stats(); st.RateLimit.Rate != 100 || !st.Share.Lost {
+			t.Errorf("after it left it has %v, %+v", st.RateLimit.Rate, st.Share)
+		}
+		a.Close()
+	})
+}

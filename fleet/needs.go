@@ -158,7 +158,7 @@ func (n *need) wantRate(now clock.Instant, p *policy.Policy, lost float64, force
 		d.Total = n.rate
 	}
 	w := &n.wants
-	if w.Ahead > 0 { // then all that were sent since have waited, too
+	if w.Ahead > 1 { // a queue, and not one that came a moment early: then all that were sent since have waited, too
 		n.late += count(w.Attempts - n.before.Attempts + w.Ahead)
 	}
 	d.Want, d.Room = n.turns.Count(now, count(w.Attempts+w.Refused+w.Ahead), n.late, force.of(d.Resource))
@@ -172,7 +172,7 @@ func (n *need) wantSlots(now clock.Instant, p *policy.Policy, lost float64, forc
 		d.Total = float64(p.Bulkhead.Max)
 	}
 	w := &n.wants
-	if w.Queued > 0 {
+	if w.Queued > 1 {
 		n.queued += count(w.Calls - n.before.Calls + int64(w.Queued))
 	}
 	d.Want, d.Room = n.slots.Level(now, float64(w.InUse+w.Queued), count(w.Calls+int64(w.Queued)), n.queued, force.of(d.Resource))
@@ -189,7 +189,7 @@ func (n *need) wantQuotas(now clock.Instant, p *policy.Policy, lost float64, all
 		if i < len(n.wants.Quotas) {
 			w := &n.wants.Quotas[i]
 			wanted := w.Used + float64(n.wants.Refused+int64(w.Waiting))*q.Estimate
-			if w.Waiting > 0 && i < len(n.before.Quotas) {
+			if w.Waiting > 1 && i < len(n.before.Quotas) {
 				n.waiting[i] += uint64(max(w.Used-n.before.Quotas[i].Used, 0) + float64(w.Waiting)*q.Estimate)
 			}
 			spans := q.Span.Seconds()

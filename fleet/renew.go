@@ -15,10 +15,10 @@ import (
 func drawer() func() float64 { return rand.Float64 }
 
 // patience is how long the store may take. Then a process knows before its lease ends that the store is gone.
-func (m *Member) patience() time.Duration { return m.o.Lease / 12 }
+func patience(lease time.Duration) time.Duration { return lease / 12 }
 
 // skew is by how much clocks may differ over a lease: a hundredth, and a tenth of a second for servers of one store.
-func (m *Member) skew() time.Duration { return m.o.Lease/100 + 100*time.Millisecond }
+func skew(lease time.Duration) time.Duration { return lease/100 + 100*time.Millisecond }
 
 // errPanicked is the error of a store that panicked.
 var errPanicked = errors.New("fleet: the store panicked")
@@ -32,7 +32,7 @@ type answer struct {
 // ask sends a batch. It returns when it began, which is what the answer is dated to. A store that neither answers nor
 // heeds its context is left behind, so that shares end in time.
 func (m *Member) ask(ctx context.Context, b Batch) (asked clock.Instant, r Result, err error) {
-	ctx, cancel := context.WithTimeout(ctx, m.patience())
+	ctx, cancel := context.WithTimeout(ctx, patience(m.o.Lease))
 	defer cancel()
 	asked = m.now()
 	if m.stillHangs() {
@@ -60,7 +60,7 @@ func (m *Member) ask(ctx context.Context, b Batch) (asked clock.Instant, r Resul
 		return asked, a.r, a.err
 	case <-ctx.Done():
 		m.hangs = answers
-		return asked, Result{}, fmt.Errorf("fleet: no answer within %s: %w", m.patience(), ctx.Err())
+		return asked, Result{}, fmt.Errorf("fleet: no answer within %s: %w", patience(m.o.Lease), ctx.Err())
 	}
 }
 
@@ -146,7 +146,7 @@ func (m *Member) divide(ctx context.Context) (asked clock.Instant, r Result, poo
 		return asked, r, nil, err
 	}
 	reports := parseReports(&r)
-	next := fleet.Divide(old, reports, r.Now, m.o.Lease, m.skew())
+	next := fleet.Divide(old, reports, r.Now, m.o.Lease, skew(m.o.Lease))
 	next.Known = known(reports, r.Now)
 	value, err := next.Encode()
 	if err != nil {

@@ -18,6 +18,8 @@ import (
 	"github.com/gabion-go/gabion/contrib/gabionprom"
 	"github.com/gabion-go/gabion/gabionhttp"
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/adapter"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/messages/consumer"
 	"github.com/gabion-go/gabion/messages/inbox"
 	"github.com/gabion-go/gabion/policy"
@@ -44,6 +46,8 @@ var cases = []kase{
 	{"do-refused", "Do, refused by an open breaker", startRefused},
 	{"do-hedged", "Do, a hedge is armed and the first attempt wins", startHedged},
 	{"do-prometheus", "Do, observed by gabionprom", startPrometheus},
+	{"do-rate", "Do, the full stack and a rate limit", func() func() { return do(limited(), quick) }},
+	{"do-shared", "Do, the same, where rate and slots are shares of a fleet", startShared},
 	{"open", "Open, the full stack, and Close", startOpen},
 	{"http", "GET by gabionhttp over a stub that asks for Done, the zero policy", startHTTP},
 	{"idempotency-new", "POST to the idempotency middleware with a new key, MemoryStore", startNewKey},
@@ -69,6 +73,21 @@ func whole() policy.Policy {
 		Breaker:  policy.Breaker{Window: 10 * time.Second, MinCalls: 100, FailureRate: 0.5, Open: time.Hour},
 		Bulkhead: policy.Bulkhead{Limit: 64},
 	}
+}
+
+// limited is the full stack with a limit that nothing reaches.
+func limited() policy.Policy {
+	p := whole()
+	p.RateLimit = policy.RateLimit{Rate: 1e8, Burst: 1000}
+	return p
+}
+
+// startShared puts a share in force as a member of a fleet does.
+func startShared() func() {
+	d := gabion.New("counted", limited())
+	share := machine.Share{Limits: machine.OfRate | machine.OfSlots, Rate: 1e7, Slots: 32}
+	adapter.Of(d).Lease(&adapter.Lease{Until: time.Now().Add(time.Hour), Share: share})
+	return doOn(d, quick)
 }
 
 var errDown = classify.Transient(errors.New("down"))

@@ -146,7 +146,7 @@ func (h *Holder) Leave(now clock.Instant) *Report {
 }
 
 // Heard takes the answer to a request that began at asked: the store's time when it answered, and the
-// pool in it, nil if there is none. An answer to an older request than one that was heard already is ignored.
+// pool in it, nil without one. An answer to an older request than one that was heard already is ignored.
 func (h *Holder) Heard(asked clock.Instant, storeNow time.Time, p *Pool) Shares {
 	if h.heard && asked < h.asked {
 		return h.Shares()
@@ -285,7 +285,7 @@ func (h *Holder) Next(now clock.Instant, u float64) clock.Instant {
 	return max(now, h.sent.Add(wait))
 }
 
-// Due reports that the process should divide the pool that it just read, and nil if there is none. U is a draw from
+// Due reports that the process should divide the pool that it just read, nil without one. U is a draw from
 // [0, 1). A pool is due when a quarter of a lease has passed. Then some eight processes of the fleet try in
 // an interval, however many there are; one that is half as old again is divided by anyone who sees it. A
 // process that has no share, or less than it could have, divides earlier, and the whole fleet

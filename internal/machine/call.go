@@ -188,7 +188,7 @@ func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 // beginUnusual is the part of Begin for what few dependencies have: a share that may have ended, and quotas.
 func beginUnusual(c *Call, now clock.Instant, p *Params) {
 	if c.rules.lease != nil {
-		c.state.current(now)
+		current(c.state, now)
 	}
 	if len(c.rules.Policy.RateLimit.Quotas) > 0 {
 		c.wait.room = &room{cost: p.Cost}

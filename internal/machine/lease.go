@@ -60,16 +60,16 @@ type leasing struct {
 	series uint32        // of turns of the rate limit; those of another one are void
 }
 
-// Lease puts a share in force, in place of the one before. With nil the policy's own limits hold again.
-func (s *State) Lease(now clock.Instant, l *Lease) {
+// Grant puts a share in force, in place of the one before. With nil the policy's own limits hold again.
+func Grant(s *State, now clock.Instant, l *Lease) {
 	reloading.Lock()
 	defer reloading.Unlock()
 	s.extend(func(next *parts) { next.lease = l })
-	s.enforce(now, s.rules.Load().Own().under(now, l))
+	enforce(s, now, s.rules.Load().Own().under(now, l))
 }
 
-// leased returns what Lease was given.
-func (s *State) leased() *Lease {
+// leaseOf returns what Grant was given.
+func leaseOf(s *State) *Lease {
 	if p := s.part(); p != nil {
 		return p.lease
 	}
@@ -78,7 +78,7 @@ func (s *State) leased() *Lease {
 
 // current returns the rules in force. If the share in them has ended, it puts in force what holds then. So
 // it does not matter who notices first, or when.
-func (s *State) current(now clock.Instant) *Rules {
+func current(s *State, now clock.Instant) *Rules {
 	r := s.rules.Load()
 	if r.lease == nil || now < r.until {
 		return r
@@ -86,15 +86,15 @@ func (s *State) current(now clock.Instant) *Rules {
 	reloading.Lock()
 	defer reloading.Unlock()
 	if r = s.rules.Load(); r.lease != nil && now >= r.until {
-		s.enforce(now, r.Own().under(now, r.lease))
+		enforce(s, now, r.Own().under(now, r.lease))
 	}
 	return s.rules.Load()
 }
 
 // enforce is the end of putting a share in force. It is called under reloading.
-func (s *State) enforce(now clock.Instant, r *Rules) {
+func enforce(s *State, now clock.Instant, r *Rules) {
 	s.furnish(now, r)
-	old := s.swap(now, r)
+	old := swap(s, now, r)
 	s.eachPartition(func(p *partition, _ string) {
 		if g := p.quotas.Load(); g != nil {
 			g.Share(now, r.partOf)
@@ -107,7 +107,7 @@ func (s *State) enforce(now clock.Instant, r *Rules) {
 
 // swap puts rules in force, and begins another series of turns where their rate is another.
 // It is called under reloading.
-func (s *State) swap(now clock.Instant, r *Rules) (old *Rules) {
+func swap(s *State, now clock.Instant, r *Rules) (old *Rules) {
 	old = s.rules.Load()
 	if r.series = old.series; old.rate != r.rate {
 		r.series++
@@ -223,7 +223,7 @@ func underShare(c *Call, now clock.Instant) *Rules {
 	if c.rules.lease == nil {
 		return c.rules
 	}
-	return c.state.current(now)
+	return current(c.state, now)
 }
 
 // budgetRules is underShare for what the retry budget has, unless a reload changed the budget: what a call

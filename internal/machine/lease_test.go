@@ -56,7 +56,7 @@ func TestAShareIsWhatCallsGoBy(t *testing.T) {
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			s := NewState(0, rulesOf(t, rated(10, 1)), Setup{})
-			s.Lease(0, c.lease)
+			Grant(s, 0, c.lease)
 			if got := sentWithin(s, c.at, 10*time.Second); got < max(c.want-1, 0) || got > c.want {
 				t.Errorf("%d calls are sent, want %d", got, c.want)
 			}
@@ -67,7 +67,7 @@ func TestAShareIsWhatCallsGoBy(t *testing.T) {
 // A process that was stopped for longer than its lease has a turn that it waited for. It is not its own any more.
 func TestATurnOfALeaseThatHasEndedIsNotSpent(t *testing.T) {
 	s := NewState(0, rulesOf(t, rated(10, 1)), Setup{})
-	s.Lease(0, &Lease{Until: 5 * second, Share: turns(1), Lost: turns(0)})
+	Grant(s, 0, &Lease{Until: 5 * second, Share: turns(1), Lost: turns(0)})
 	var first, waits Call
 	first.Begin(s, 0, &Params{})
 	waits.Begin(s, 0, &Params{})
@@ -82,13 +82,13 @@ func TestATurnOfALeaseThatHasEndedIsNotSpent(t *testing.T) {
 // The same process, awake: the turn is as good as it was.
 func TestATurnStaysGoodWhileTheRateIsTheSame(t *testing.T) {
 	s := NewState(0, rulesOf(t, rated(10, 1)), Setup{})
-	s.Lease(0, &Lease{Until: 5 * second, Share: turns(1)})
+	Grant(s, 0, &Lease{Until: 5 * second, Share: turns(1)})
 	var first, waits Call
 	first.Begin(s, 0, &Params{})
 	waits.Begin(s, 0, &Params{})
 	first.Next(0)
 	waits.Next(0)
-	s.Lease(second/2, &Lease{Until: 8 * second, Share: turns(1)})
+	Grant(s, second/2, &Lease{Until: 8 * second, Share: turns(1)})
 	if step := waits.Next(second); step.Verb != Send {
 		t.Errorf("it must %+v after a renewal of the same share", step)
 	}
@@ -97,14 +97,14 @@ func TestATurnStaysGoodWhileTheRateIsTheSame(t *testing.T) {
 // Turns far ahead, at the old rate, would use what another process was given.
 func TestThoseWhoWaitGoByTheNewRate(t *testing.T) {
 	s := NewState(0, rulesOf(t, rated(10, 1)), Setup{})
-	s.Lease(0, &Lease{Until: 100 * second, Share: turns(10)})
+	Grant(s, 0, &Lease{Until: 100 * second, Share: turns(10)})
 	calls := make([]Call, 40)
 	again := make([]clock.Instant, len(calls))
 	for i := range calls {
 		calls[i].Begin(s, 0, &Params{})
 		again[i] = calls[i].Next(0).Again
 	}
-	s.Lease(0, &Lease{Until: 100 * second, Share: turns(1)})
+	Grant(s, 0, &Lease{Until: 100 * second, Share: turns(1)})
 	sent := 1 // the first was sent
 	for now := clock.Instant(0); now <= 4*second; now += second / 100 {
 		for i := 1; i < len(calls); i++ {
@@ -128,7 +128,7 @@ func TestThoseWhoWaitGoByTheNewRate(t *testing.T) {
 func TestSlotsOfAShare(t *testing.T) {
 	p := policy.Policy{Breaker: policy.Breaker{Off: true}, Bulkhead: policy.Bulkhead{Limit: 10}}
 	s := NewState(0, rulesOf(t, p), Setup{})
-	s.Lease(0, &Lease{Until: second, Share: Share{Limits: OfSlots, Slots: 3}, Lost: Share{Limits: OfSlots, Slots: 1}})
+	Grant(s, 0, &Lease{Until: second, Share: Share{Limits: OfSlots, Slots: 3}, Lost: Share{Limits: OfSlots, Slots: 1}})
 	check := func(now clock.Instant, limit, queue int) {
 		t.Helper()
 		if b := s.Stats(now).Bulkhead; b.Limit != limit || b.QueueLimit != queue {
@@ -143,14 +143,14 @@ func TestSlotsOfAShare(t *testing.T) {
 	var c Call
 	c.Begin(s, second, &Params{}) // notices that it has ended
 	check(second, 1, 2)
-	s.Lease(second, nil)
+	Grant(s, second, nil)
 	check(second, 20, 40)
 }
 
 func TestTheFloorOfAShare(t *testing.T) {
 	p := policy.Policy{Safe: true, Breaker: policy.Breaker{Off: true}, Retry: policy.Retry{Budget: policy.Budget{Reserve: 10, Start: 10}}}
 	s := NewState(0, rulesOf(t, p), Setup{})
-	s.Lease(0, &Lease{Until: second, Share: Share{Limits: OfFloor, Floor: 0.2}, Lost: Share{Limits: OfFloor}})
+	Grant(s, 0, &Lease{Until: second, Share: Share{Limits: OfFloor, Floor: 0.2}, Lost: Share{Limits: OfFloor}})
 	if got := s.Stats(0).Budget.Level; got != 2 {
 		t.Errorf("a fifth of the reserve is %d re-sends, want 2", got)
 	}
@@ -164,7 +164,7 @@ func TestQuotasOfAShare(t *testing.T) {
 		{Unit: "tokens", Amount: 100, Span: 100 * time.Second, Estimate: 1}, {Unit: "requests", Amount: 50, Span: time.Second},
 	}}}
 	s := NewState(0, rulesOf(t, p), Setup{})
-	s.Lease(0, &Lease{Until: second, Share: Share{Limits: OfQuotas, Quotas: []Part{{"tokens", 100 * time.Second, 0.1}}}})
+	Grant(s, 0, &Lease{Until: second, Share: Share{Limits: OfQuotas, Quotas: []Part{{"tokens", 100 * time.Second, 0.1}}}})
 	quotas := s.Stats(0).Main.Quotas
 	if quotas[0].Left != 10 || !quotas[0].Shared || quotas[1].Left != 50 || quotas[1].Shared {
 		t.Errorf("a tenth of one of the quotas is left: %+v", quotas)
@@ -178,11 +178,11 @@ func TestQuotasOfAShare(t *testing.T) {
 
 func TestARateWhereThePolicyHasNone(t *testing.T) {
 	s := NewState(0, rulesOf(t, policy.Policy{}), Setup{})
-	s.Lease(0, &Lease{Until: 100 * second, Share: turns(2)})
+	Grant(s, 0, &Lease{Until: 100 * second, Share: turns(2)})
 	if got := sentWithin(s, 0, 10*time.Second); got < 20 || got > 21 {
 		t.Errorf("%d calls are sent in 10 s at two a second", got)
 	}
-	s.Lease(20*second, nil)
+	Grant(s, 20*second, nil)
 	if st := s.Stats(20 * second); st.RateLimit.On {
 		t.Errorf("%+v without a share", st.RateLimit)
 	}
@@ -192,7 +192,7 @@ func TestARefusalSaysThatTheLimitWasAShare(t *testing.T) {
 	p := rated(10, 1)
 	p.RateLimit.MaxWait = policy.Off
 	s := NewState(0, rulesOf(t, p), Setup{})
-	s.Lease(0, &Lease{Until: 100 * second, Share: turns(1)})
+	Grant(s, 0, &Lease{Until: 100 * second, Share: turns(1)})
 	sentWithin(s, 0, 1)
 	var c Call
 	c.Begin(s, 1, &Params{})
@@ -210,7 +210,7 @@ func TestStatsSayWhichShareIsInForce(t *testing.T) {
 	if s.Stats(0).Share.On {
 		t.Error("no share is in force")
 	}
-	s.Lease(0, &Lease{Until: second, Share: turns(5), Lost: turns(1)})
+	Grant(s, 0, &Lease{Until: second, Share: turns(5), Lost: turns(1)})
 	if st := s.Stats(0); st.Share != (policy.ShareStats{On: true, Until: second, Rate: 5, RateOf: 10}) || st.RateLimit.Rate != 5 || st.RateLimit.Burst != 2 {
 		t.Errorf("%+v, %+v", st.Share, st.RateLimit)
 	}
@@ -221,7 +221,7 @@ func TestStatsSayWhichShareIsInForce(t *testing.T) {
 
 func TestACallUnderAShareAllocatesNothing(t *testing.T) {
 	s := NewState(0, rulesOf(t, rated(1e6, 10)), Setup{})
-	s.Lease(0, &Lease{Until: clock.Never, Share: turns(1e5)})
+	Grant(s, 0, &Lease{Until: clock.Never, Share: turns(1e5)})
 	now := clock.Instant(0)
 	var c Call
 	if n := testing.AllocsPerRun(1000, func() {

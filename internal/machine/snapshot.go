@@ -12,7 +12,7 @@ import (
 
 // Stats returns a snapshot of every part. Each part is consistent in itself.
 func (s *State) Stats(now clock.Instant) policy.Stats {
-	r := s.current(now)
+	r := current(s, now)
 	st := policy.Stats{Main: s.main.stats(now, r), Budget: s.budgetStats(now, r), Now: now}
 	st.RetriesBack, st.RetriesOff = s.retriesOff(now)
 	if b := s.bulkhead(); b != nil && r.bulkhead {

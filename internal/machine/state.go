@@ -96,14 +96,14 @@ func (s *State) Reload(now clock.Instant, r *Rules) {
 }
 
 func reload(s *State, now clock.Instant, r *Rules) {
-	shared := s.leased() != nil || s.rules.Load().base != nil
+	shared := leaseOf(s) != nil || s.rules.Load().base != nil
 	if shared {
-		r = r.Own().under(now, s.leased())
+		r = r.Own().under(now, leaseOf(s))
 	}
 	s.furnish(now, r)
 	old := s.rules.Load()
 	if shared {
-		s.swap(now, r)
+		swap(s, now, r)
 	} else {
 		s.rules.Store(r)
 	}

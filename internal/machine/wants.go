@@ -28,9 +28,9 @@ type QuotaWants struct {
 	Waiting int
 }
 
-// Wants returns what calls wanted. It costs less than [State.Stats].
-func (s *State) Wants(now clock.Instant) (w Wants) {
-	r := s.current(now)
+// WantsOf returns what calls wanted. It costs less than [State.Stats].
+func WantsOf(s *State, now clock.Instant) (w Wants) {
+	r := current(s, now)
 	if t := s.totals(); t != nil {
 		sum := t.sum(s.earned.Successes())
 		w.Calls, w.Attempts, w.Refused = sum.Calls, sum.Attempts, sum.Failures.Of(policy.RateLimited)
@@ -43,12 +43,12 @@ func (s *State) Wants(now clock.Instant) (w Wants) {
 		w.InUse, _, w.Queued = b.Occupancy()
 	}
 	if len(r.Policy.RateLimit.Quotas) > 0 {
-		w.Quotas = s.quotaWants(now, r)
+		w.Quotas = quotaWants(s, now, r)
 	}
 	return w
 }
 
-func (s *State) quotaWants(now clock.Instant, r *Rules) []QuotaWants {
+func quotaWants(s *State, now clock.Instant, r *Rules) []QuotaWants {
 	all := make([]QuotaWants, len(r.Policy.RateLimit.Quotas))
 	for i, q := range r.Policy.RateLimit.Quotas {
 		all[i].Unit, all[i].Span = q.Unit, q.Span
