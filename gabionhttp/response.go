@@ -37,8 +37,8 @@ func (c *exchange) deliver(f *httpAttempt, attempt *gabion.Attempt, err error) *
 		c.explain(b.why)
 	}
 	c.tell(b.why, gabion.AttemptNumber(attempt.Context()), resp.StatusCode)
-	if c.meter.reads() && resp.StatusCode < 300 && resp.Header["Content-Encoding"] == nil { // packed bytes say nothing
-		b.usage = new(usageReader)
+	if c.meter.reads() && resp.StatusCode < 300 {
+		b.usage = &usageReader{packed: resp.Header["Content-Encoding"] != nil}
 	}
 	if rw, ok := resp.Body.(io.ReadWriteCloser); ok {
 		attempt.Outlive()
@@ -148,7 +148,7 @@ func (b *responseBody) end(broke error) {
 		return
 	}
 	if b.usage != nil {
-		b.call.spent(b.attempt.Context(), &b.usage.found)
+		b.call.spent(b.attempt.Context(), b.usage.total())
 	}
 	b.attempt.Close(broke)
 	b.call.body.close()

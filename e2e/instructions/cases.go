@@ -78,14 +78,14 @@ func whole() policy.Policy {
 // limited is the full stack with a limit that nothing reaches.
 func limited() policy.Policy {
 	p := whole()
-	p.RateLimit = policy.RateLimit{Rate: 1e8, Burst: 1000}
+	p.RateLimit = policy.RateLimit{Rate: 1e6, Burst: 1e6}
 	return p
 }
 
 // startShared puts a share in force as a member of a fleet does.
 func startShared() func() {
 	d := gabion.New("counted", limited())
-	share := machine.Share{Limits: machine.OfRate | machine.OfSlots, Rate: 1e7, Slots: 32}
+	share := machine.Share{Limits: machine.OfRate | machine.OfSlots, Rate: 5e5, Slots: 32}
 	adapter.Of(d).Lease(&adapter.Lease{Until: time.Now().Add(time.Hour), Share: share})
 	return doOn(d, quick)
 }

@@ -140,6 +140,37 @@ func TestALeaseIsNoLongerAfterTheClockSteppedBack(t *testing.T) {
 	}
 }
 
+// What the next division has to know, and no more.
+func TestWhatAPoolRemembers(t *testing.T) {
+	d := func(want, holds float64) Demand { return Demand{Resource: "r", Total: 100, Want: want, Holds: holds} }
+	first := Divide(nil, []Report{asks("a", 1, 0, d(60, 0)), asks("b", 1, 0, d(40, 0))}, noon, lease, 0)
+	more := func(after time.Duration, reports ...Report) *Pool {
+		return Divide(first, reports, noon.Add(after), lease, 0)
+	}
+	v := first.Version
+	for _, c := range []struct {
+		fact string
+		pool *Pool
+		want []Was // of a
+	}{
+		{"nothing, when shares stay", more(time.Second, asks("a", 2, v, d(60, 50)), asks("b", 2, v, d(40, 40))), nil},
+		{"nothing, when a share grows", more(time.Second, asks("a", 2, v, d(90, 50)), asks("b", 2, v, d(10, 10))), nil},
+		{"a share that becomes smaller", more(time.Second, asks("a", 2, 0, d(20, 50)), asks("b", 2, v, d(80, 40))), []Was{{v, 0, 50, 2_000_000}}},
+		{"what was given back", more(time.Second, asks("a", 2, v, d(20, 30)), asks("b", 2, v, d(80, 40))), []Was{{v, 0, 30, 2_000_000}}},
+		{"a share that ends earlier than it is counted, after an outage", more(2*time.Second, asks("a", 1, 0, d(60, 0)), asks("b", 2, v, d(40, 40))), []Was{{v, 0, 50, 3_000_000}}},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			if got := c.pool.Pod("a").Was; !slices.Equal(got, c.want) {
+				t.Errorf("remembers %v, want %v", got, c.want)
+			}
+		})
+	}
+	again := more(123456*time.Microsecond - time.Hour)
+	if again.Version <= v || again.Version == v+1 {
+		t.Errorf("after a step of the store's clock back, version %d follows %d", again.Version, v)
+	}
+}
+
 func (p *Pool) holdsOf(id string) float64 {
 	if pod := p.Pod(id); pod != nil {
 		return pod.Share(0)
@@ -166,7 +197,7 @@ func TestAWildReportDoesNoHarm(t *testing.T) {
 		{"says that the total is next to nothing", asks("w", 1, 0, Demand{Resource: "r", Total: 1e-300}), 30},
 		{"makes up a thousand resources", asks("w", 1, 0, many...), 30},
 		{"says that its numbers are whole", asks("w", 1, 0, Demand{Resource: "r", Total: 100, Want: 3, Whole: true}), 30},
-		{"lies about what it holds and knows", asks("w", math.MaxUint64, math.MaxUint64, Demand{Resource: "r", Total: 100, Want: 10, Holds: 1e300}), 30},
+		{"lies about what it holds and knows", asks("w", 1, math.MaxUint64, Demand{Resource: "r", Total: 100, Want: 10, Holds: 1e300}), 30},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			c.wild.sanitize()
@@ -181,6 +212,9 @@ func TestAWildReportDoesNoHarm(t *testing.T) {
 						r.Demands[0].Holds = p.holds(r.ID, "r")
 					}
 					reports = append(reports, r)
+				}
+				if c.wild.Count = uint64(k + 1); c.wild.Ack > 0 {
+					c.wild.Count = math.MaxUint64 - 10 + uint64(k)
 				}
 				p = Divide(p, append(reports, c.wild), noon.Add(time.Duration(k)*time.Second), lease, 0)
 				record, err := p.Encode()

@@ -105,7 +105,7 @@ func (g game) happen(w *world, p *simPod, demands func() []Demand) {
 	}
 	if g.outages && odds(60) && !w.store.down {
 		w.store.down = true
-		w.after(time.Duration(w.rng.Int64N(int64(5*w.length))), func() { w.store.down = false })
+		w.after(time.Duration(w.rng.Int64N(int64(5*w.length))), func() { w.store.down, w.up = false, w.now })
 	}
 	if g.failover && odds(40) {
 		w.failOver(time.Duration(w.rng.Int64N(int64(w.length))))
@@ -196,9 +196,15 @@ func (w *world) changeTotal(to float64) {
 			p.demands[0].Total = w.policy
 		})
 	}
-	w.after(5*w.length, func() {
-		if w.changes == this {
+	var settle func()
+	settle = func() {
+		switch {
+		case w.changes != this:
+		case w.store.down || w.up > 0 && w.now-w.up < 4*w.length:
+			w.after(w.length, settle) // after an outage what was held under the old total is counted once more
+		default:
 			w.totals[rate] = to
 		}
-	})
+	}
+	w.after(5*w.length, settle)
 }

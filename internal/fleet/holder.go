@@ -14,7 +14,7 @@ type Shares struct {
 	// Amounts, and nothing may be in force.
 	Until clock.Instant
 
-	// Lost reports that the store did not answer when it was asked last.
+	// Lost reports that the store did not answer, and that no share was given since.
 	Lost bool
 
 	// Pods is how many processes hold shares, as the pool that was heard last says.
@@ -56,6 +56,7 @@ type Holder struct {
 	given   bool          // the pool that it heard last has it
 	owes    bool          // a share became smaller while others want more: they wait for its report
 	fails   int           // since it heard last
+	lost    bool          // it failed, and gave nothing since
 	pods    int
 
 	demands []Demand
@@ -140,7 +141,7 @@ func (h *Holder) Report(now clock.Instant, demands []Demand) *Report {
 // Leave returns the last report of a process that ends. Nothing is in force in it any more.
 func (h *Holder) Leave(now clock.Instant) *Report {
 	h.count++
-	h.sent, h.fails = now, 0
+	h.sent, h.fails, h.lost = now, 0, false
 	clear(h.holds)
 	return &Report{Format: format, ID: h.id, Count: h.count, Ack: h.version, Leaves: true}
 }
@@ -155,11 +156,11 @@ func (h *Holder) Heard(asked clock.Instant, storeNow time.Time, p *Pool) Shares 
 	pod := p.Pod(h.id)
 	h.given = pod != nil && pod.Until > 0
 	if !h.given {
-		// A pool that lost writes, or one that was divided before the first report. What it
-		// holds ends by itself.
+		// A pool that lost writes, or one that was divided before the first report. What it holds ends by
+		// itself. When the store returns, what was held without it stays until there is a share.
 		return h.Shares()
 	}
-	h.pods = p.Live()
+	h.pods, h.lost = p.Live(), false
 	if p.Age(storeNow) < -h.length/tolerance {
 		return h.Shares() // the store's clock stepped back, so the end means nothing; the pool is due
 	}
@@ -198,12 +199,13 @@ func (h *Holder) adopt(p *Pool, pod *Pod) {
 // Failed says that the store did not answer, or answered with an error.
 func (h *Holder) Failed(now clock.Instant) Shares {
 	h.fails++
+	h.lost = true
 	return h.Shares()
 }
 
 // Shares returns what may be in force, for the demands that h was given last.
 func (h *Holder) Shares() Shares {
-	s := Shares{Until: h.until, Lost: h.fails > 0, Pods: h.pods, Amounts: make([]Share, len(h.demands))}
+	s := Shares{Until: h.until, Lost: h.lost, Pods: h.pods, Amounts: make([]Share, len(h.demands))}
 	for i := range h.demands {
 		d := &h.demands[i]
 		amount, after := h.share(d)
@@ -221,7 +223,7 @@ func (h *Holder) share(d *Demand) (amount, after float64) {
 	held, known := h.holds[d.Resource]
 	amount = min(held.amount, clamp(d.Total, math.MaxFloat64))
 	switch {
-	case h.fails == 0 || d.Lost < 0:
+	case !h.lost || d.Lost < 0:
 		return amount, 0
 	case d.Lost > 0:
 		after = min(d.Lost, 1) * d.Total
@@ -268,7 +270,7 @@ func (h *Holder) hungry() bool {
 }
 
 // Next returns when to renew, never before now. U is a draw from [0, 1), one for each renewal. Ordinarily that is
-// a third of a lease after the last report. A process that has no share yet, or for whose report others
+// a third of a lease after the last report, and a sixth of one before its lease ends. A process that has no share yet, or for whose report others
 // wait, renews after a twelfth. While the store does not answer, the waits double up to half of a lease, with
 // full jitter, so that its return meets no herd, and that all are back before a lease has passed.
 func (h *Holder) Next(now clock.Instant, u float64) clock.Instant {
@@ -281,6 +283,10 @@ func (h *Holder) Next(now clock.Instant, u float64) clock.Instant {
 		wait = time.Duration((0.75 + 0.5*u) * float64(h.gap()))
 	default:
 		wait = time.Duration((0.9 + 0.2*u) * float64(h.length/3))
+		// Early enough before the end to notice that the store is gone. After an outage leases are short at first.
+		if left := h.until.Sub(h.sent) - h.length/6; left < wait {
+			wait = max(left, time.Duration((0.75+0.5*u)*float64(h.gap())))
+		}
 	}
 	return max(now, h.sent.Add(wait))
 }

@@ -125,6 +125,8 @@ func TestWhenToRenew(t *testing.T) {
 			h.Heard(0, noon, pool(7, 40, Resource{}))
 			h.Heard(0, noon, pool(8, 30, short))
 		}, [2]clock.Instant{ms(187), ms(312)}, false},
+		{"a sixth of a lease before the end", wants(10), func(h *Holder) { h.Heard(0, noon.Add(1800*time.Millisecond), pool(7, 40, Resource{})) }, [2]clock.Instant{ms(700), ms(700)}, false},
+		{"soon, when it ended", wants(10), func(h *Holder) { h.Heard(0, noon.Add(4*time.Second), pool(7, 40, Resource{})) }, [2]clock.Instant{ms(187), ms(312)}, false},
 		{"soon after a failure", wants(90), func(h *Holder) { h.Failed(0) }, [2]clock.Instant{ms(46), ms(546)}, false},
 		{"half of a lease after many failures", wants(90), func(h *Holder) {
 			for range 40 {

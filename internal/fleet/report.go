@@ -22,7 +22,8 @@
 //   - A step forward by d of the store's clock makes leases seem to end d early. So for at most d, what such leases hold is in
 //     force twice. After a step of more than half of a lease's length, all leases are counted for one more
 //     length, and nothing is in force twice.
-//   - A total that becomes smaller is kept when the leases under the larger one have been given back or have ended.
+//   - A total that becomes smaller is kept when the leases under the larger one have been given back or have ended,
+//     which takes one lease more if the store was away.
 //   - Processes that cannot reach a store that others reach keep what they held, or what their policy
 //     declares, and the others are given it, too: see [Demand.Lost].
 package fleet

@@ -27,6 +27,7 @@ type world struct {
 	steps  []stepped          // of the store's clock
 	totals map[string]float64 // what is allowed now
 	policy float64            // the total that policies say now
+	up     time.Duration      // when the store came back last
 	faults faults
 
 	divisions, batches, bytes, changes int

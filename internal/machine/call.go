@@ -151,7 +151,8 @@ type Call struct {
 	end   ending   // end.go
 }
 
-// Begin starts a call: it pins the policy, and takes nothing.
+// Begin starts a call: it pins the policy, and takes nothing. A call for an endpoint that is not there ends as
+// policy.Invalid.
 func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 	if c.state != nil { // it was used before
 		*c = Call{}
@@ -176,22 +177,18 @@ func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 		c.enterPartition(now, p.Partition)
 	}
 	if r.unusual && !c.inside {
-		beginUnusual(c, now, p)
-	}
-	if r.placed() && (p.Endpoint == nil || *p.Endpoint != "") {
-		beginPlacing(c, p)
+		if now >= r.until {
+			r = lapse(s, now)
+			c.rules = r
+		}
+		if len(r.Policy.RateLimit.Quotas) > 0 {
+			c.wait.room = &room{cost: p.Cost}
+		}
 	}
 	c.hedge.on = r.Policy.Hedge.Max > 0 && c.safe && !p.NoHedge && !p.NoRetry
 	c.setDeadline(now, p)
-}
-
-// beginUnusual is the part of Begin for what few dependencies have: a share that may have ended, and quotas.
-func beginUnusual(c *Call, now clock.Instant, p *Params) {
-	if c.rules.lease != nil {
-		current(c.state, now)
-	}
-	if len(c.rules.Policy.RateLimit.Quotas) > 0 {
-		c.wait.room = &room{cost: p.Cost}
+	if (r.placed() || p.Endpoint != nil) && !beginPlacing(c, p) {
+		c.refuse(now, policy.Invalid, 0)
 	}
 }
 

@@ -208,10 +208,10 @@ func (c *Call) takeTurn(now clock.Instant) (due bool) {
 	}
 	c.taken.turn = at
 	c.taken.has |= aTurn
-	if c.rules.lease != nil {
-		c.taken.under = r
-	}
 	if at > now {
+		if c.rules.lease != nil {
+			c.taken.under = r
+		}
 		c.waitIn(limited, now, at, policy.ForRate)
 	}
 	return at <= now

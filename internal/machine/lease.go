@@ -56,7 +56,7 @@ type leasing struct {
 	base   *Rules // the policy's
 	lease  *Lease
 	mine   *Share        // of the lease, that is in force; nil without one
-	until  clock.Instant // when that ends
+	until  clock.Instant // when that ends; Never without one
 	series uint32        // of turns of the rate limit; those of another one are void
 }
 
@@ -79,13 +79,17 @@ func leaseOf(s *State) *Lease {
 // current returns the rules in force. If the share in them has ended, it puts in force what holds then. So
 // it does not matter who notices first, or when.
 func current(s *State, now clock.Instant) *Rules {
-	r := s.rules.Load()
-	if r.lease == nil || now < r.until {
+	if r := s.rules.Load(); now < r.until {
 		return r
 	}
+	return lapse(s, now)
+}
+
+// lapse ends a share whose time has come. It returns the rules in force.
+func lapse(s *State, now clock.Instant) *Rules {
 	reloading.Lock()
 	defer reloading.Unlock()
-	if r = s.rules.Load(); r.lease != nil && now >= r.until {
+	if r := s.rules.Load(); r.lease != nil && now >= r.until {
 		enforce(s, now, r.Own().under(now, r.lease))
 	}
 	return s.rules.Load()
@@ -220,7 +224,7 @@ func (r *Rules) partOf(q *policy.Quota) (part float64, shared bool) {
 // underShare returns the rules that decide now for a call that began under a lease. Other calls go by those that
 // they began with.
 func underShare(c *Call, now clock.Instant) *Rules {
-	if c.rules.lease == nil {
+	if c.rules.lease == nil || now == c.began { // Begin has looked
 		return c.rules
 	}
 	return current(c.state, now)
@@ -229,7 +233,7 @@ func underShare(c *Call, now clock.Instant) *Rules {
 // budgetRules is underShare for what the retry budget has, unless a reload changed the budget: what a call
 // takes it must give back in the same shape.
 func budgetRules(c *Call, now clock.Instant) *Rules {
-	if r := underShare(c, now); r.Policy.Retry.Budget == c.rules.Policy.Retry.Budget {
+	if r := underShare(c, now); r == c.rules || r.Policy.Retry.Budget == c.rules.Policy.Retry.Budget {
 		return r
 	}
 	return c.rules

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/budget"
+	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/learned"
 	"github.com/gabion-go/gabion/internal/ratelimit"
 	"github.com/gabion-go/gabion/policy"
@@ -110,7 +111,7 @@ func compile(p policy.Policy) *Rules {
 		r.whole |= aPlace
 	}
 	r.plain = !r.placed() && r.whole == 0 && !r.throttled && !r.learns && r.limit == nil && p.RateLimit.Rate == 0 && len(p.RateLimit.Quotas) == 0 && p.Hedge.Max <= 0
-	r.unusual = len(p.RateLimit.Quotas) > 0
+	r.unusual, r.until = len(p.RateLimit.Quotas) > 0, clock.Never
 	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || r.throttled || r.deposits || r.bucket
 	return r
 }

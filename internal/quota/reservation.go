@@ -48,18 +48,32 @@ func (g *Group) Reserve(cost *Cost, tenant string, p policy.Priority) *Reservati
 	return &Reservation{group: g, cost: cost, tenant: tenant, priority: p}
 }
 
-// Ask asks for room; see [Group.Ask].
+// Ask takes what is needed from all quotas, or lets it wait until last at the latest. At is when to ask
+// again, or of a refusal when there is room, as far as is known. W is woken when it is time to ask; nil leaves it as it was.
 func (r *Reservation) Ask(now, last clock.Instant, w Waker) (at clock.Instant, a Answer) {
+	g := r.group
+	g.mu.Lock()
 	if w != nil {
-		r.group.mu.Lock() // it may stand in line, where others read it
 		r.waker = w
-		r.group.mu.Unlock()
 	}
-	return r.group.Ask(now, last, r)
+	at, a = g.ask(now, last, r)
+	wake := g.firsts(now, a == Taken || a == Refused)
+	g.mu.Unlock()
+	wake.wake()
+	return at, a
 }
 
 // Now takes what is needed if there is room at once.
-func (r *Reservation) Now(now clock.Instant) bool { return r.group.AskNow(now, r) }
+func (r *Reservation) Now(now clock.Instant) bool {
+	g := r.group
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.fit(now, r); r.large || g.line.blocks(r, g.scarce(now, r)) || g.wait(now, r) > 0 || g.early(now, r) {
+		return false
+	}
+	g.take(now, r)
+	return true
+}
 
 // Waits reports whether it stands in line.
 func (r *Reservation) Waits() bool {
@@ -204,7 +218,7 @@ func (r *Reservation) Short(now clock.Instant) (unit string, need, amount float6
 	longest := int64(-1)
 	for i := range r.parts {
 		p := &r.parts[i]
-		d := int64(p.level.wait(now, p.want, !g.answered))
+		d := int64(p.level.wait(now, p.want))
 		if p.estimate > p.level.amount() {
 			d = 1<<62 - 1
 		}

@@ -26,6 +26,8 @@ const (
 	forAcks
 	forKeys
 	forPauses
+	forShares
+	forStore
 )
 
 // sim is one run.
@@ -53,6 +55,8 @@ type sim struct {
 
 	messages   pool[*message]
 	deliveries pool[delivery]
+
+	sharers []*sharer
 
 	woken []*seat // whose wait has an answer
 	live  *Live   // who asks from outside; nil in a run
@@ -84,6 +88,7 @@ const (
 	evOffer                      // a broker delivers what it can
 	evOpened                     // a connection is open
 	evTurn                       // an attempt may wait no longer for a connection
+	evShare                      // a client's renewal of its shares goes on
 	kinds
 )
 
@@ -164,6 +169,8 @@ func (s *sim) handle(e event) {
 	case evFault:
 		s.troubled--
 		s.fault(int(e.who), gen)
+	case evShare:
+		s.sharers[e.who].renew(s, e.who)
 	case evBin:
 		s.bin()
 	case evCut:
@@ -188,6 +195,7 @@ func (s *sim) build() {
 	s.rec.begin(s)
 	for i := range s.fleets {
 		s.startFleet(i)
+		startSharing(s, i)
 	}
 	for i := range w.Faults {
 		s.atFault(clock.Instant(w.Faults[i].At), i, 0)

@@ -34,7 +34,7 @@ func (s *sim) state(i, instance int) *machine.State {
 }
 
 func (s *sim) newState(e *edge, i, instance int) *machine.State {
-	setup := machine.Setup{Seed: policySeed(s.seed, i, instance), Events: s.watches(e.caller, instance)}
+	setup := machine.Setup{Seed: policySeed(s.seed, i, instance), Events: s.watches(e.caller, instance), Totals: s.world.shares(e.caller)}
 	if e.blank == nil {
 		return machine.NewState(s.now, e.rules, setup)
 	}

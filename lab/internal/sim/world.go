@@ -50,6 +50,7 @@ type Fleet struct {
 	Calls   []Recorded      // Trace, in place of At: calls whose attempts were recorded too, by one step of one edge
 	Session int             // calls after which a client is replaced by a new one that knows nothing; 0 means never
 	Shared  int             // how many clients share one policy's state, as behind a sidecar; 0 means 1
+	Shares  *Shares         // of limits that the clients divide; nil means that each has its own
 	Queue   *Queue          // between load and clients; nil means none. Not for the loop Closed
 	Plan    Plan
 }

@@ -1,0 +1,82 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/internal/machine"
+	"github.com/gabion-go/gabion/lab/internal/draw"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// calling is a policy with a rate limit, whose calls wait for their turn for a quarter of a second.
+func calling(t testing.TB, rate policy.PerSecond) *machine.Rules {
+	return rules(t, policy.Policy{
+		Timeout: policy.Timeout{Call: policy.Off, Attempt: policy.Off}, Breaker: policy.Breaker{Off: true}, Bulkhead: policy.Bulkhead{Off: true},
+		Retry:     policy.Retry{Attempts: 1, Budget: policy.Budget{Off: true}},
+		RateLimit: policy.RateLimit{Rate: rate, Burst: 20, MaxWait: 250 * ms},
+	})
+}
+
+// A limit of 1,000 a second for fifty clients, whose callers want half as much again.
+func TestClientsThatShareKeepOneLimit(t *testing.T) {
+	share := func(away ...Span) *Shares {
+		return &Shares{Limits: machine.OfRate, Lease: 3 * time.Second, Network: draw.Exponential(ms), Away: away}
+	}
+	for _, c := range []struct {
+		fact    string
+		of      *Shares
+		session int
+		least   int64 // attempts in each second after the first four
+	}{
+		{"as a rule", share(), 0, 980},
+		{"while the store is away, and when it returns", share(Span{20 * time.Second, 60 * time.Second}), 0, 970},
+		{"while the store comes and goes", share(Span{20 * time.Second, 2 * time.Second}, Span{23 * time.Second, 5 * time.Second}, Span{30 * time.Second, time.Second}), 0, 900},
+		{"while all clients are replaced within some seconds", share(), 1500, 850},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			w := steady(calling(t, 1000), 1500, 100*time.Second, Service{Time: draw.Constant(10 * ms)})
+			w.Fleets[0].Clients, w.Fleets[0].Shares, w.Fleets[0].Session = 50, c.of, c.session
+			r := play(t, w)
+			for i, b := range r.Bins[4:100] {
+				// Each client may have a burst of its share at hand: 20 in all.
+				if n := b.Attempts[0]; n < c.least || n > 1020 {
+					t.Errorf("%d attempts in second %d", n, i+4)
+				}
+			}
+		})
+	}
+}
+
+// Fifty clients that call seldom, and all calls fail: with one floor for all, re-sends are those of one client.
+func TestSparseClientsThatShareAFloorSendAsOne(t *testing.T) {
+	floor := &Shares{Limits: machine.OfFloor, Lease: 3 * time.Second, Network: draw.Exponential(ms)}
+	for _, c := range []struct {
+		fact    string
+		shape   policy.BudgetShape
+		clients int
+		of      *Shares
+		least   float64 // attempts for each call
+		most    float64
+	}{
+		{"window, one client", policy.BudgetWindow, 1, nil, 1.09, 1.12},
+		{"window, fifty with a floor each", policy.BudgetWindow, 50, nil, 1.5, 1.6},
+		{"window, fifty with one floor", policy.BudgetWindow, 50, floor, 1.08, 1.12},
+		{"earned, fifty with one reserve", policy.BudgetEarned, 50, floor, 1, 1.002},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			p := policy.Policy{
+				Timeout: policy.Timeout{Call: policy.Off, Attempt: policy.Off}, Breaker: policy.Breaker{Off: true}, Bulkhead: policy.Bulkhead{Off: true}, Safe: true,
+				Retry: policy.Retry{Attempts: 3, Backoff: backoff.Full(50*ms, time.Second), Budget: policy.Budget{Shape: c.shape}},
+			}
+			w := steady(rules(t, p), 100, 5*time.Minute, Service{Time: draw.Constant(10 * ms)}, Fault{Kind: Errors, Status: 500, At: time.Minute, For: 3 * time.Minute})
+			w.Fleets[0].Clients, w.Fleets[0].Shares = c.clients, c.of
+			w.Cuts = []time.Duration{time.Minute, 4 * time.Minute}
+			e := play(t, w).Phases[1].Edges[0]
+			if got := float64(e.Attempts) / float64(e.Calls); got < c.least || got > c.most {
+				t.Errorf("%.4f attempts for each call, want %v to %v", got, c.least, c.most)
+			}
+		})
+	}
+}
