@@ -28,10 +28,11 @@ With a store it is one page of all processes of a fleet: for each dependency the
 sum and the members that are unlike the others, which have an open breaker,
 shares, overrides, and versions and policies that differ.
 
-With FILE it plays a recording on the live page: FILE is what package record wrote, or gabion
-lab run --record. It prints the page's address, and serves it until Ctrl-C. Time
-goes on while the page has viewers; it has buttons to stop, to go elsewhere
-and to change the speed.
+With FILE it plays a recording on the live page: FILE is what package record
+wrote, or gabion lab run --record. Time goes on while the page has viewers; it
+has buttons to stop, to go elsewhere and to change the speed.
+
+It prints the page's address, and serves it until Ctrl-C.
 
   --speed N         so much faster than it was, up to 1000 (default 1; for a
                     simulation 10)
