@@ -174,6 +174,9 @@ func (g *Group) behind(now, last clock.Instant, r *Reservation) (at clock.Instan
 func (g *Group) AskNow(now clock.Instant, r *Reservation) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if r.state == taken {
+		return true
+	}
 	if g.fit(r); r.large || g.line.blocks(r, g.scarce(now, r)) || g.wait(now, r) > 0 {
 		return false
 	}
