@@ -27,7 +27,9 @@ type Rules struct {
 	share     budget.ShareRules
 	repeats   budget.Rules // after conflicts
 	rate      ratelimit.Rules
-	guarded   bool // there is a breaker
+	quotas    []policy.Quota // of the calls of a partition
+	each      []policy.Quota // that each endpoint has by itself
+	guarded   bool           // there is a breaker
 	bulkhead  bool
 	limit     func() learned.Rule // that moves the bulkhead's limit; nil where that is fixed
 	earns     bool                // successes earn re-sends
@@ -108,6 +110,7 @@ func compile(p policy.Policy) *Rules {
 	if r.shares {
 		r.whole |= aPlace
 	}
+	r.quotas, r.each = quotasOf(p, r.placed())
 	r.plain = !r.placed() && r.whole == 0 && !r.throttled && !r.learns && r.limit == nil && p.RateLimit.Rate == 0 && len(p.RateLimit.Quotas) == 0 && p.Hedge.Max <= 0
 	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || r.throttled || r.deposits || r.bucket
 	return r
