@@ -26,6 +26,7 @@ const (
 	forAcks
 	forKeys
 	forPauses
+	forUses
 )
 
 // sim is one run.
