@@ -199,12 +199,14 @@ func TestAHedgeTakesWhatIsThereOrIsNotMade(t *testing.T) {
 	for _, tt := range []struct {
 		fact  string
 		each  bool
-		first float64
+		first float64 // that was used at a before
+		other float64 // at b
 		want  []string
 	}{
-		{"there is room for both", false, 0, []string{"a", "b"}},
-		{"there is room for one", false, 60, []string{"a"}},
-		{"there is room at the other", true, 60, []string{"a", "b"}},
+		{"there is room for both", false, 0, 0, []string{"a", "b"}},
+		{"there is room for one", false, 60, 0, []string{"a"}},
+		{"there is room at the other", true, 60, 0, []string{"a", "b"}},
+		{"there is none at the other", true, 60, 80, []string{"a"}},
 	} {
 		t.Run(tt.fact, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -212,6 +214,7 @@ func TestAHedgeTakesWhatIsThereOrIsNotMade(t *testing.T) {
 					p.Hedge, p.Retry.Budget.Off = policy.Hedge{Max: 1, Delay: 50 * time.Millisecond}, true
 				}, "a", "b")
 				goes(t, d, tt.first, "a", 0, gabion.WithEndpoint("a"))
+				goes(t, d, tt.other, "b", 0, gabion.WithEndpoint("b"))
 				var went []string
 				_, err := gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) {
 					went = append(went, gabion.EndpointOf(ctx).Name)
