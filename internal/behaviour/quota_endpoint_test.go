@@ -206,7 +206,7 @@ func TestAHedgeTakesWhatIsThereOrIsNotMade(t *testing.T) {
 		{"there is room for both", false, 0, 0, []string{"a", "b"}},
 		{"there is room for one", false, 60, 0, []string{"a"}},
 		{"there is room at the other", true, 60, 0, []string{"a", "b"}},
-		{"there is none at the other", true, 60, 80, []string{"a"}},
+		{"there is no room at the other", true, 60, 80, []string{"a"}},
 	} {
 		t.Run(tt.fact, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -13,41 +13,41 @@ var quotaRules = []Rule{
 		ID: "G065", Name: "quota-among-others", Severity: Warning, Needs: []string{"facts.processes"},
 		Title: "a quota is shared among another number of processes than there are",
 		reads: []string{"rate_limit"},
-		when:  func(s *subject) bool { return s.shared() != nil },
-		check: (*subject).quotaAmongOthers,
+		when:  func(s *subject) bool { return sharedQuotas(s) != nil },
+		check: quotaAmongOthers,
 	},
 	{
 		ID: "G066", Name: "quota-not-waited-for", Severity: Note,
 		Title: "a quota comes back so slowly that calls are refused and do not wait",
 		reads: []string{"rate_limit", "timeout"},
-		check: (*subject).quotaNotWaitedFor,
+		check: quotaNotWaitedFor,
 	},
 	{
 		ID: "G067", Name: "one-attempt-at-endpoints", Severity: Warning,
 		Title: "what fails at one endpoint is not sent to another",
 		reads: []string{"endpoints", "retry", "hedge"},
 		when:  func(s *subject) bool { return len(s.p.Endpoints.List) > 1 },
-		check: (*subject).oneAttemptAtEndpoints,
+		check: oneAttemptAtEndpoints,
 	},
 	{
 		ID: "G068", Name: "one-endpoint", Severity: Note,
 		Title: "there is one endpoint, and so no second way",
 		reads: []string{"endpoints"},
-		check: (*subject).oneEndpoint,
+		check: oneEndpoint,
 	},
 	{
 		ID: "G069", Name: "hedge-at-the-slow-endpoint", Severity: Note,
 		Title: "hedges of calls with a key can't go to another endpoint",
 		reads: []string{"endpoints", "hedge", "key"},
 		when:  func(s *subject) bool { return len(s.p.Endpoints.List) > 1 && s.hedges() },
-		check: (*subject).hedgeAtTheSlowEndpoint,
+		check: hedgeAtTheSlowEndpoint,
 	},
 }
 
 const quotasPath = "rate_limit.quotas"
 
-// shared are the quotas that processes share by agreement.
-func (s *subject) shared() (all []policy.Quota) {
+// sharedQuotas are those that processes share by agreement.
+func sharedQuotas(s *subject) (all []policy.Quota) {
 	for _, q := range s.p.RateLimit.Quotas {
 		if q.Among > 1 {
 			all = append(all, q)
@@ -56,8 +56,8 @@ func (s *subject) shared() (all []policy.Quota) {
 	return all
 }
 
-func (s *subject) quotaAmongOthers() {
-	for _, q := range s.shared() {
+func quotaAmongOthers(s *subject) {
+	for _, q := range sharedQuotas(s) {
 		share := float64(s.facts.Processes) / float64(q.Among)
 		switch {
 		case s.facts.Processes > q.Among:
@@ -73,7 +73,7 @@ func (s *subject) quotaAmongOthers() {
 // longestQuota is the longest span of which a caller may think of waiting. Longer ones are budgets, which refuse.
 const longestQuota = time.Hour
 
-func (s *subject) quotaNotWaitedFor() {
+func quotaNotWaitedFor(s *subject) {
 	longest, path := s.p.Timeout.Call, "timeout.call"
 	switch most := s.p.RateLimit.MaxWait; {
 	case most == policy.Off:
@@ -93,20 +93,20 @@ func (s *subject) quotaNotWaitedFor() {
 	}
 }
 
-func (s *subject) oneAttemptAtEndpoints() {
+func oneAttemptAtEndpoints(s *subject) {
 	if !s.retries() && !s.hedges() {
 		s.find("retry.attempts", fmt.Sprintf("%s, and one attempt: a call that fails at one of them fails, until five in a row have and it is left out", plural(len(s.p.Endpoints.List), "endpoint")),
 			"let it make a second attempt, which goes to another endpoint and needs no wait")
 	}
 }
 
-func (s *subject) oneEndpoint() {
+func oneEndpoint(s *subject) {
 	if list := s.p.Endpoints.List; len(list) == 1 {
 		s.find("endpoints.list", fmt.Sprintf("%s is the only endpoint: attempts have nowhere else to go, and it is never left out", list[0].Name), "add a second one, or call it without endpoints")
 	}
 }
 
-func (s *subject) hedgeAtTheSlowEndpoint() {
+func hedgeAtTheSlowEndpoint(s *subject) {
 	if k := s.p.Key; (k == policy.KeyMade || k == policy.KeyRequired) && !s.p.Endpoints.SharedKeys {
 		s.find("hedge.max", "calls have keys that the endpoints do not share: a hedge goes to the endpoint that is slow, since the first attempt may have been carried out there",
 			"write endpoints: {shared_keys: true} if they know the same keys, or hedge: off", s.set("hedge.max", "off"))

@@ -72,8 +72,8 @@ func (p *partition) pace() *pacer {
 // rule, and changes only if the policy has changed in that. The shared partition always
 // observes.
 func (p *partition) reload(now clock.Instant, old, r *Rules, name string) {
-	if g := p.quotas.Load(); g != nil && !slices.Equal(old.quotas, r.quotas) {
-		g.Reload(now, r.quotas)
+	if g := p.quotas.Load(); g != nil && !slices.Equal(old.quotas.shared, r.quotas.shared) {
+		g.Reload(now, r.quotas.shared)
 	}
 	b := p.breaker.Load()
 	if b == nil {

@@ -77,7 +77,7 @@ func furnishPlaces(s *State, now clock.Instant, r *Rules) {
 
 func newPlaces(s *State, now clock.Instant, r *Rules, old *places) *places {
 	e := &r.Policy.Endpoints
-	next := &places{ways: &endpoints.List{Rules: waysOf(e)}, away: awayFrom(&r.Policy), shared: e.SharedKeys, metered: len(r.each) > 0, spread: new(atomic.Int64)}
+	next := &places{ways: &endpoints.List{Rules: waysOf(e)}, away: awayFrom(&r.Policy), shared: e.SharedKeys, metered: len(r.quotas.each) > 0, spread: new(atomic.Int64)}
 	if old != nil {
 		next.spread = old.spread
 		next.panicked.Store(old.panicked.Load())
@@ -94,7 +94,7 @@ func newPlaces(s *State, now clock.Instant, r *Rules, old *places) *places {
 				p.known.Join(now)
 			}
 		}
-		p.furnishQuotas(now, r.each)
+		p.furnishQuotas(now, r.quotas.each)
 		next.list, next.ways.All = append(next.list, p), append(next.ways.All, p.known)
 	}
 	return next

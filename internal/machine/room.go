@@ -41,7 +41,7 @@ func (m *room) take(c *Call, now clock.Instant, s *Step) (due, answered bool) {
 			return false, answered
 		}
 	}
-	for c.meteredPlaces() != nil {
+	for meteredPlaces(c) != nil {
 		if m.to == nil {
 			m.choose(c, now, false)
 		}
@@ -61,7 +61,7 @@ func (m *room) take(c *Call, now clock.Instant, s *Step) (due, answered bool) {
 }
 
 // meteredPlaces are the endpoints of the call if they have quotas of their own.
-func (c *Call) meteredPlaces() *places {
+func meteredPlaces(c *Call) *places {
 	if g := c.sent.at; g != nil && g.among.metered {
 		return g.among
 	}
@@ -141,7 +141,7 @@ func (m *room) takeNow(c *Call, now clock.Instant) bool {
 			return false
 		}
 	}
-	if c.meteredPlaces() != nil {
+	if meteredPlaces(c) != nil {
 		if m.choose(c, now, true); m.there != nil && !m.there.Now(now) {
 			m.there = nil
 			m.leave(now)
@@ -268,7 +268,7 @@ func (p *partition) furnishQuotas(now clock.Instant, r *Rules, name string) {
 	if name == policy.Overflow || p.quotas.Load() != nil {
 		return
 	}
-	p.quotas.CompareAndSwap(nil, quota.New(now, r.quotas))
+	p.quotas.CompareAndSwap(nil, quota.New(now, r.quotas.shared))
 }
 
 // furnishQuotas gives an endpoint quotas of its own.
@@ -281,14 +281,19 @@ func (p *place) furnishQuotas(now clock.Instant, list []policy.Quota) {
 	}
 }
 
-// quotasOf parts the quotas of a policy into those of a partition's calls and those that each endpoint has by itself.
-func quotasOf(p policy.Policy, placed bool) (shared, each []policy.Quota) {
+// quotaRules are the quotas of a policy.
+type quotaRules struct {
+	shared []policy.Quota // of the calls of a partition
+	each   []policy.Quota // that each endpoint has by itself
+}
+
+func quotasOf(p policy.Policy, placed bool) (r quotaRules) {
 	for _, q := range p.RateLimit.Quotas {
 		if q.Each && placed {
-			each = append(each, q)
+			r.each = append(r.each, q)
 		} else {
-			shared = append(shared, q)
+			r.shared = append(r.shared, q)
 		}
 	}
-	return shared, each
+	return r
 }

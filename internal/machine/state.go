@@ -218,7 +218,7 @@ func (s *State) furnishPartition(now clock.Instant, p *partition, r *Rules, name
 		}
 		p.breaker.CompareAndSwap(nil, b)
 	}
-	if len(r.quotas) > 0 {
+	if len(r.quotas.shared) > 0 {
 		p.furnishQuotas(now, r, name)
 	}
 	if r.measured || r.timed {

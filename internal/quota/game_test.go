@@ -211,7 +211,7 @@ func (y *game) end(c *played) {
 			c.has[i] = 0
 		}
 	}
-	c.r.End(y.now, true, true) // a second end is none
+	c.r.End(y.now, true, true) // a second end does nothing
 	y.over(c)
 }
 

@@ -48,7 +48,7 @@ func (f *File) defs() []def {
 	for i, s := range f.services {
 		all = append(all, f.defsOf(i, s.name)...)
 		all = append(all, defsOfWay(f, i, s.name)...)
-		all = append(all, f.defsOfQuotas(i, s.name)...)
+		all = append(all, defsOfQuotas(f, i, s.name)...)
 	}
 	for i, c := range f.fleets {
 		if len(f.fleets) == 1 {

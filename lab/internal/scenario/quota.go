@@ -200,7 +200,7 @@ func (w *world) meanUse(service int, unit string) float64 {
 var withQuotas = service{Quotas: quotas{List: []allowance{{}}}}
 
 // defsOfQuotas returns what is said of a service that has quotas.
-func (f *File) defsOfQuotas(i int, name string) []def {
+func defsOfQuotas(f *File, i int, name string) []def {
 	if len(f.services[i].Quotas.List) == 0 {
 		return nil
 	}

@@ -18,7 +18,7 @@ func TestWhatIsWrongWithQuotas(t *testing.T) {
 		{"an estimate", call, "{list: [500 requests/1m estimate 3]}", "a service knows nothing of that"},
 		{"nine", call, "{list: [" + strings.Repeat("500 requests/1m, ", 8) + "1 requests/1m]}", "9 quotas are too many"},
 		{"two minds", call, "{list: [500 requests/1m], exact: true, retry_after: 1s}", "retry_after contradicts exact"},
-		{"a word that is none", call, "{list: [500 requests/1m], tells: lies}", "is not known"},
+		{"an unknown word", call, "{list: [500 requests/1m], tells: lies}", "is not known"},
 		{"no call uses it", call, "{list: [500 tokens/1m]}", "db: no call of it uses tokens"},
 		{"no quota is of it", "{to: db, uses: [3 usd]}", "{list: [500 requests/1m]}", "usd is used, and no service has a quota of it"},
 		{"requests", "{to: db, uses: [3 requests]}", "{list: [500 requests/1m]}", "is one of each request anyway"},

@@ -101,7 +101,7 @@ func (q *Quota) until(now clock.Instant, lack float64) time.Duration {
 }
 
 // charge takes what an attempt uses, and says what the answer tells of it.
-func (s *sim) charge(v *service, a *attempt) (ok bool, after time.Duration) {
+func charge(s *sim, v *service, a *attempt) (ok bool, after time.Duration) {
 	q := v.Quotas
 	if q == nil {
 		return true, 0
@@ -188,7 +188,7 @@ func (e *edge) cost(seed, call uint64) (all *quota.Cost) {
 }
 
 // hear gives what an answer says of quotas to those of its caller, as gabionhttp does.
-func (s *sim) hear(c *call, a *attempt, o *policy.Outcome) {
+func hear(s *sim, c *call, a *attempt, o *policy.Outcome) {
 	e := &s.edges[a.edge]
 	r := machine.Reserved(&c.machine, &a.ticket)
 	if r != nil && o.Class == policy.ClassSuccess {

@@ -156,7 +156,7 @@ func (s *sim) work(v *service, r *replica, a *attempt) {
 func (s *sim) admit(v *service, a *attempt) bool {
 	ok, after := s.limit(v.limits, &v.Limit, a)
 	if ok {
-		ok, after = s.charge(v, a)
+		ok, after = charge(s, v, a)
 	}
 	if !ok {
 		s.reply(a, throttled, after)

@@ -62,7 +62,7 @@ func (s *sim) brought(a *attempt) policy.Outcome {
 		o = withoutHints(o)
 	}
 	if c.tape == nil {
-		s.hear(c, a, &o)
+		hear(s, c, a, &o)
 	}
 	if c.log != nil && s.watch.Heard != nil {
 		s.watch.Heard(c.id, c.edge, a.try, s.now.Sub(a.sent), o)
