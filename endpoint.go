@@ -145,7 +145,7 @@ func Addresses(r *net.Resolver, address string) Resolver {
 	return func(ctx context.Context) ([]Endpoint, error) {
 		u, err := url.Parse(address)
 		if err != nil || u.Hostname() == "" {
-			return nil, fmt.Errorf("%q has no host", address)
+			return nil, errors.New("the address is no URL with a host") // which may have a password, and errors go to logs
 		}
 		found, err := r.LookupNetIP(ctx, "ip", u.Hostname())
 		if err != nil {

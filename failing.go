@@ -27,15 +27,15 @@ func (r *runner) failed(v machine.End, last error) error {
 	if r.ended(v.Reason) {
 		last = withCause(last, context.Cause(r.ctx))
 	}
+	if v.Reason == policy.Invalid { // a reload came after read had looked
+		last = noEndpoint(r.d, *r.o.Endpoint)
+	}
 	if v.Reason == policy.NotSafe && r.call.Keyed() {
 		last = because(last, errKeyUnread)
 	}
 	e := &Error{
-		Dependency: r.d.name, Reason: v.Reason, Effect: v.Effect,
+		Dependency: r.d.name, Reason: v.Reason, Effect: v.Effect, Endpoint: v.Endpoint,
 		Attempts: v.Attempts, RetryAfter: v.RetryAfter, Cause: v.Cause, Numbers: v.Numbers, Err: last,
-	}
-	if machine.Placed(&r.call) {
-		e.Endpoint = machine.PlaceOf(&r.call)
 	}
 	if r.part != nil {
 		r.part.explain(r, e)

@@ -162,8 +162,9 @@ func (x *racing[T]) start(k *trial[T]) {
 	parent := x.run.told
 	if x.run.log != nil {
 		x.askAt = clock.Never
+		to := machine.EndpointOf(&x.run.call, &k.step.Ticket)
 		x.unlock(&x.run)
-		parent, _ = x.run.trace(&k.step.Ticket)
+		parent, _ = x.run.trace(&k.step.Ticket, to)
 		x.lock()
 		now := x.run.d.now()
 		x.arm(now, x.run.call.Start(now, &k.step.Ticket))

@@ -123,7 +123,7 @@ func (r *runner) begin() clock.Instant {
 	}
 	state := d.state
 	if r.part != nil {
-		state = d.bareState()
+		state, p.Endpoint = d.bareState(), nil // it goes where its attempt goes
 	}
 	r.call.Begin(state, now, p)
 	if r.log != nil { // events name the partition that the call counts in, not what the caller wrote
@@ -264,7 +264,7 @@ func (r *runner) start(now clock.Instant, t *machine.Ticket) (started clock.Inst
 	if r.log == nil {
 		return now, r.told
 	}
-	parent, traced := r.trace(t)
+	parent, traced := r.trace(t, machine.EndpointOf(&r.call, t))
 	if traced || r.spoke {
 		r.spoke = false
 		now = r.d.now()
@@ -274,8 +274,8 @@ func (r *runner) start(now clock.Instant, t *machine.Ticket) (started clock.Inst
 }
 
 // trace returns what the attempt's context is made of: that of the call, or what a Tracer
-// made of it.
-func (r *runner) trace(t *machine.Ticket) (made context.Context, traced bool) {
+// made of it. To is where the attempt goes: the call is not asked, since another goroutine may use it.
+func (r *runner) trace(t *machine.Ticket, to *Endpoint) (made context.Context, traced bool) {
 	a := r.d.audience.Load()
 	if a == nil || !a.traced {
 		return r.told, false
@@ -290,8 +290,8 @@ func (r *runner) trace(t *machine.Ticket) (made context.Context, traced bool) {
 		left = end.Sub(t.Sent)
 	}
 	partition := r.o.Partition
-	if e := machine.EndpointOf(&r.call, t); e != nil {
-		partition = e.Name
+	if to != nil {
+		partition = to.Name
 	}
 	return a.traceAttempt(r.told, r.d, &Event{
 		Kind: policy.KindAttemptSent, At: t.Sent, Until: t.Deadline, Attempt: t.Attempt, Hedge: t.Hedge, Left: left,

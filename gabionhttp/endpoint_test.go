@@ -192,7 +192,7 @@ func TestKeyedRequestsAreNeverCarriedOutTwice(t *testing.T) {
 	}
 	var all sync.WaitGroup
 	var unknown, fine atomic.Int64
-	const workers, each = 8, 200
+	const workers, each = 8, 250
 	for w := range workers {
 		all.Go(func() {
 			for i := range each {
@@ -301,4 +301,67 @@ func openLoop(t *testing.T, p policy.Policy, n int) (failed int64, p99 time.Dura
 	all.Wait()
 	slices.Sort(took)
 	return bad.Load(), took[n*99/100], d
+}
+
+// A failure that the caller gets as an answer counts once at its endpoint, whether its body comes whole or breaks off.
+func TestAFailureThatIsAnAnswerCountsOnce(t *testing.T) {
+	for _, length := range []string{"2", "100"} {
+		var at []string
+		serve := func(name string, status int) *httptest.Server {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				at = append(at, name)
+				if status != http.StatusOK {
+					w.Header().Set("Content-Length", length)
+				}
+				w.WriteHeader(status)
+				io.WriteString(w, "no")
+			}))
+			t.Cleanup(s.Close)
+			return s
+		}
+		a, b := serve("a", http.StatusBadGateway), serve("b", http.StatusOK)
+		d := gabion.New("payments", endpointsAt(policy.EndpointsOrdered, a.URL, b.URL))
+		c := &http.Client{Transport: &gabionhttp.Transport{Dependency: d}}
+		for range 7 {
+			resp, err := c.Post("http://payments/charges", "", strings.NewReader("x"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		}
+		if got := strings.Join(at, ""); got != "aaaaabb" {
+			t.Errorf("%s bytes declared: sent to %s", length, got)
+		}
+	}
+}
+
+// A good answer is a failure of its endpoint if its body breaks off, and ends a row of failures only if it comes whole.
+func TestABodyThatBreaksIsItsEndpoints(t *testing.T) {
+	const script = "----+------"
+	at, n := "", 0
+	serve := func(name string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if at += name; name == "a" && script[n] == '-' {
+				w.Header().Set("Content-Length", "100")
+			}
+			n++
+			io.WriteString(w, "yes")
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	d := gabion.New("payments", endpointsAt(policy.EndpointsOrdered, serve("a"), serve("b")))
+	c := &http.Client{Transport: &gabionhttp.Transport{Dependency: d}}
+	for range script {
+		resp, err := c.Post("http://payments/charges", "", strings.NewReader("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+	}
+	if at != "aaaaaaaaaab" {
+		t.Errorf("sent to %s", at)
+	}
 }

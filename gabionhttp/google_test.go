@@ -109,8 +109,8 @@ func TestTheErrorOfAStream(t *testing.T) {
 				s.see([]byte(rest[:n]))
 				rest = rest[n:]
 			}
-			if s.found != tt.found || cap(s.line) > 2*mostLine {
-				t.Errorf("%s, in pieces of %d: found %t, %d bytes kept", tt.name, size, s.found, cap(s.line))
+			if s.found.Load() != tt.found || cap(s.line) > 2*mostLine {
+				t.Errorf("%s, in pieces of %d: found %t, %d bytes kept", tt.name, size, s.found.Load(), cap(s.line))
 			}
 		}
 	}

@@ -37,9 +37,9 @@ func (c *exchange) deliver(f *httpAttempt, attempt *gabion.Attempt, err error) *
 		c.explain(b.why)
 	}
 	c.tell(b.why, gabion.AttemptNumber(attempt.Context()), resp.StatusCode)
-	if c.meter.reads() && resp.StatusCode < 300 && resp.Header["Content-Encoding"] == nil { // packed bytes say nothing
-		b.usage = new(usageReader)
-		if endless(resp.Header) {
+	if c.meter.reads() && resp.StatusCode < 300 {
+		b.usage = &usageReader{packed: resp.Header["Content-Encoding"] != nil}
+		if endless(resp.Header) && !b.usage.packed {
 			b.stream = new(streamError)
 		}
 	}
@@ -155,9 +155,9 @@ func (b *responseBody) end(broke error) {
 		return
 	}
 	if b.usage != nil {
-		b.call.spent(b.attempt.Context(), &b.usage.found)
+		b.call.spent(b.attempt.Context(), b.usage.total())
 	}
-	if broke == nil && b.stream != nil && b.stream.found {
+	if broke == nil && b.stream != nil && b.stream.found.Load() {
 		broke = errStreamSaid
 	}
 	b.attempt.Close(broke)

@@ -40,7 +40,7 @@ func TestWhatAnAnswerCostIsCounted(t *testing.T) {
 		{name: "closed twice", policy: policy.Policy{Prices: prices}, status: 200, read: func(r *http.Response) { io.Copy(io.Discard, r.Body); r.Body.Close(); r.Body.Close() }, usd: 0.016, requests: 1},
 		{name: "left unread costs a request", policy: policy.Policy{Prices: prices}, status: 200, read: func(r *http.Response) { r.Body.Close() }, usd: 0.01, requests: 1},
 		{name: "a failure costs nothing", policy: policy.Policy{Prices: prices}, status: 400},
-		{name: "packed bytes say nothing", policy: policy.Policy{Prices: prices}, status: 200, header: []string{"Content-Encoding", "br"}},
+		{name: "packed bytes say nothing but that it was a request", policy: policy.Policy{Prices: prices}, status: 200, header: []string{"Content-Encoding", "br"}, usd: 0.01, requests: 1},
 		{name: "without prices nothing is read", status: 200},
 	}
 	for _, tt := range tests {
@@ -155,5 +155,40 @@ func TestAStreamThatSaysThatItsServerFailed(t *testing.T) {
 				t.Errorf("%d failures", n)
 			}
 		})
+	}
+}
+
+// drip is a body that says again and again what it costs.
+type drip struct{}
+
+func (drip) Read(p []byte) (int, error) { return copy(p, `{"usage":{"input_tokens":1}}`), nil }
+func (drip) Close() error               { return nil }
+
+// Another goroutine may close an answer while it is read: the race detector sees what both touch.
+func TestAnAnswerMayBeClosedWhileItIsRead(t *testing.T) {
+	c, d := client(t, policy.Policy{Prices: prices}, roundTripper(func(req *http.Request) (*http.Response, error) {
+		resp := answer(req, 200, "")
+		resp.Body, resp.ContentLength = drip{}, -1
+		return resp, nil
+	}))
+	resp, err := c.Get("http://model.test/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range 1000 {
+			resp.Body.Read(make([]byte, 64))
+			if i == 10 {
+				close(begun)
+			}
+		}
+	}()
+	<-begun
+	resp.Body.Close()
+	<-done
+	if _, n := spent(d, "requests"); n != 1 {
+		t.Errorf("%d answers", n)
 	}
 }

@@ -3,6 +3,7 @@ package gabionhttp
 import (
 	"bytes"
 	"errors"
+	"sync/atomic"
 )
 
 // errStreamSaid is the end of a stream of events that said that its server has failed.
@@ -14,8 +15,8 @@ var errStreamSaid = errors.New("gabionhttp: the stream ended with an event that 
 // more than a line, and changes nothing.
 type streamError struct {
 	line  []byte
-	event bool // the event that is being read is an error
-	found bool
+	event bool        // the event that is being read is an error
+	found atomic.Bool // which is read while another goroutine reads the body
 }
 
 const mostLine = 1 << 10 // bytes of a line that are looked at
@@ -25,7 +26,7 @@ var serverFailed = [][]byte{[]byte(`"overloaded_error"`), []byte(`"api_error"`),
 
 // see reads what came of the stream.
 func (s *streamError) see(p []byte) {
-	for !s.found {
+	for !s.found.Load() {
 		i := bytes.IndexByte(p, '\n')
 		if i < 0 {
 			s.line = append(s.line, p[:min(len(p), mostLine-len(s.line))]...)
@@ -48,7 +49,9 @@ func (s *streamError) end(line []byte) {
 		s.event = string(value) == "error"
 	case string(field) == "data" && s.event:
 		for _, kind := range serverFailed {
-			s.found = s.found || bytes.Contains(value, kind)
+			if bytes.Contains(value, kind) {
+				s.found.Store(true)
+			}
 		}
 	}
 }

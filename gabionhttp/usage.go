@@ -1,12 +1,12 @@
 package gabionhttp
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"math"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/gabion-go/gabion"
@@ -23,103 +23,100 @@ type usage struct {
 const (
 	mostUsage  = 4 << 10 // bytes of one usage object: those of today have some hundred
 	mostTokens = 1e9     // of one answer; more is a mistake
+	usageKey   = "usage"
+	usageDepth = 2 // of braces around the key: deeper ones are the model's words, such as the input of a tool
 )
-
-var usageKey = []byte(`"usage"`)
 
 // usageReader finds the usage in an answer while the caller reads it: in a JSON object, or in the events of a
 // stream, where the last word on each number counts. It keeps no more than the object that it is reading, and
-// changes nothing. Text of the answer can't be taken for a usage, for its quotes are escaped.
+// changes nothing. A blank line ends an event, and with it what was not closed.
 type usageReader struct {
+	packed bool // the bytes say nothing
+
+	mu      sync.Mutex // guards all below: a body may be closed while it is read
 	found   usage
-	matched int  // bytes of usageKey that were the last ones
-	valued  bool // the key was read whole, and its value is to come
-	depth   int  // of braces in object
-	quoted  bool // in a string of object
+	depth   int  // of braces and brackets
+	quoted  bool // in a string
 	escaped bool
-	object  []byte
+	matched int    // letters of usageKey that the string has begun with; -1: it is another one
+	valued  bool   // the key was read, and its value is to come
+	blank   bool   // the line has nothing yet
+	from    int    // depth in object
+	object  []byte // the value of the key, as far as it was read; empty outside of one
 }
 
 // see reads what came of the answer.
 func (u *usageReader) see(p []byte) {
-	for len(p) > 0 {
-		switch {
-		case u.depth > 0:
-			p = p[u.capture(p):]
-		case u.valued:
-			p = p[u.value(p):]
-		default:
-			p = p[u.look(p):]
+	if u.packed {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, c := range p {
+		if len(u.object) > 0 {
+			u.object = append(u.object, c)
+		}
+		if u.quoted && c != '\n' {
+			u.inString(c)
+		} else {
+			u.outside(c)
+		}
+		if len(u.object) == mostUsage {
+			u.object = u.object[:0]
 		}
 	}
 }
 
-// look looks for the key, which may be split between two reads. It returns how far it came.
-func (u *usageReader) look(p []byte) int {
-	if u.matched > 0 {
-		switch p[0] {
-		case usageKey[u.matched]:
-			if u.matched++; u.matched == len(usageKey) {
-				u.matched, u.valued = 0, true
-			}
-		case usageKey[0]: // the key's only beginning in itself is its end
-			u.matched = 1
-		default:
-			u.matched = 0
-		}
-		return 1
+// inString sees a byte of a string.
+func (u *usageReader) inString(c byte) {
+	switch {
+	case u.escaped:
+		u.escaped = false
+	case c == '"':
+		u.quoted = false
+		u.valued = u.matched == len(usageKey) && u.depth <= usageDepth && len(u.object) == 0
+	case c == '\\':
+		u.escaped, u.matched = true, -1
+	case u.matched >= 0 && u.matched < len(usageKey) && c == usageKey[u.matched]:
+		u.matched++
+	default:
+		u.matched = -1
 	}
-	if i := bytes.Index(p, usageKey); i >= 0 {
-		u.valued = true
-		return i + len(usageKey)
-	}
-	for n := min(len(usageKey)-1, len(p)); n > 0; n-- {
-		if bytes.HasSuffix(p, usageKey[:n]) {
-			u.matched = n
-			break
-		}
-	}
-	return len(p)
 }
 
-// value looks at what follows the key: an object, or anything else, such as null.
-func (u *usageReader) value(p []byte) int {
-	switch p[0] {
-	case ' ', '\t', '\r', '\n', ':':
-		return 1
-	case '{':
-		u.depth, u.object = 1, append(u.object[:0], '{')
+// outside sees a byte that is in no string. None has a line break in it.
+func (u *usageReader) outside(c byte) {
+	blank := u.blank && (c == '\n' || c == '\r')
+	u.blank = c == '\n' || blank
+	switch c {
+	case '"':
+		u.quoted, u.escaped, u.matched = true, false, 0
+	case '\n':
+		if u.quoted, u.escaped = false, false; blank {
+			u.depth, u.object = 0, u.object[:0]
+		}
+	case ' ', '\t', '\r', ':':
+	case '{', '[':
+		if u.depth++; u.valued && c == '{' {
+			u.from, u.object = u.depth, append(u.object[:0], c)
+		}
 		u.valued = false
-		return 1
+	case '}', ']':
+		u.depth, u.valued = max(u.depth-1, 0), false
+		if len(u.object) > 0 && u.depth < u.from {
+			u.found.add(u.object)
+			u.object = u.object[:0]
+		}
+	default:
+		u.valued = false
 	}
-	u.valued = false
-	return 0
 }
 
-// capture reads the object to its end.
-func (u *usageReader) capture(p []byte) int {
-	for i, c := range p {
-		switch {
-		case u.escaped:
-			u.escaped = false
-		case u.quoted:
-			u.escaped, u.quoted = c == '\\', c != '"'
-		case c == '"':
-			u.quoted = true
-		case c == '{':
-			u.depth++
-		case c == '}':
-			u.depth--
-		}
-		if u.object = append(u.object, c); u.depth == 0 || len(u.object) == mostUsage {
-			if u.depth == 0 {
-				u.found.add(u.object)
-			}
-			u.depth, u.quoted, u.escaped = 0, false, false
-			return i + 1
-		}
-	}
-	return len(p)
+// total is what was found so far.
+func (u *usageReader) total() usage {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.found
 }
 
 // add reads a usage object of OpenAI's, Anthropic's or their like. Numbers that can't be meant, and
@@ -146,17 +143,17 @@ func (u *usage) add(object []byte) {
 	for _, in := range [...]*float64{said.Prompt, said.Input} {
 		if tokens(in) {
 			u.input, u.known = *in, true
+			if tokens(said.Written) { // which would be added twice to an input that another object has said
+				u.input += *said.Written
+			}
 		}
-	}
-	if tokens(said.Written) {
-		u.input += *said.Written
 	}
 	if tokens(said.Read) {
 		u.cached = *said.Read
 	}
-	for _, of := range [...]*float64{said.PromptOf.Cached, said.InputOf.Cached} {
-		if tokens(of) && *of <= u.input {
-			u.cached, u.input = *of, u.input-*of
+	for _, of := range [...][2]*float64{{said.Prompt, said.PromptOf.Cached}, {said.Input, said.InputOf.Cached}} {
+		if in, cached := of[0], of[1]; tokens(in) && tokens(cached) && *cached <= u.input {
+			u.cached, u.input = *cached, u.input-*cached
 		}
 	}
 	for _, out := range [...]*float64{said.Completion, said.Output} {
@@ -192,7 +189,7 @@ func (m *meter) reads() bool {
 
 // spent counts an answer, and what it says that it used, and corrects what was reserved for the attempt that has that
 // context. It is called once.
-func (c *exchange) spent(ctx context.Context, u *usage) {
+func (c *exchange) spent(ctx context.Context, u usage) {
 	used := make([]policy.Spend, 1, 5)
 	used[0] = policy.Spend{Unit: policy.Requests, Amount: 1, Answers: 1}
 	for _, s := range [...]policy.Spend{{Unit: "input", Amount: u.input}, {Unit: "cached", Amount: u.cached}, {Unit: "output", Amount: u.output}, {Unit: "tokens", Amount: u.total}} {

@@ -35,6 +35,11 @@ func TestUsageOfAnAnswer(t *testing.T) {
 		{"text about it", `{"text":"\"usage\":{\"input_tokens\":5}"}`, usage{}},
 		{"the word as a value", `{"kind":"usage","input_tokens":{"input_tokens":5}}`, usage{}},
 		{"a tool's argument before the real one", `{"input":{"usage":{"input_tokens":7777}},"usage":{"input_tokens":1,"output_tokens":2}}`, usage{input: 1, output: 2, total: 3, known: true}},
+		{"a tool's argument after the real one", `{"usage":{"input_tokens":1,"output_tokens":2},"content":[{"input":{"usage":{"input_tokens":7777}}}]}`, usage{input: 1, output: 2, total: 3, known: true}},
+		{"a tool's argument alone", `{"content":[{"type":"tool_use","input":{"usage":{"input_tokens":7777}}}]}`, usage{}},
+		{"what was written to a cache, said again", "data: {\"message\":{\"usage\":{\"input_tokens\":10,\"cache_creation_input_tokens\":100}}}\r\n\r\ndata: {\"usage\":{\"cache_creation_input_tokens\":100,\"output_tokens\":5}}\r\n\r\n", usage{input: 110, output: 5, total: 115, known: true}},
+		{"after a comment with a quote and an event that breaks off", ": it's \"ok\n\ndata: {\"choices\":[{\"a\":\r\n\r\ndata: {\"usage\":{\"input_tokens\":1,\"output_tokens\":2}}\n\n", usage{input: 1, output: 2, total: 3, known: true}},
+		{"after a byte order mark, over several lines", "\ufeff{\n \"usage\": \n {\n\"input_tokens\": 1,\r\n\"output_tokens\": 2\n}\n}\n", usage{input: 1, output: 2, total: 3, known: true}},
 		{"negative", `{"usage":{"input_tokens":-5,"output_tokens":2}}`, usage{output: 2, total: 2, known: true}},
 		{"more than can be meant", `{"usage":{"input_tokens":1e300,"output_tokens":2}}`, usage{output: 2, total: 2, known: true}},
 		{"no number", `{"usage":{"input_tokens":"many"}}`, usage{}},
@@ -58,7 +63,7 @@ func usageIn(body string, size int) usage {
 	for at := 0; at < len(body); at += size {
 		u.see([]byte(body[at:min(at+size, len(body))]))
 	}
-	return u.found
+	return u.total()
 }
 
 // FuzzUsage: however an answer is cut into reads, the same is found, and it can be meant. Of an answer that is one JSON object
@@ -76,8 +81,8 @@ func FuzzUsage(f *testing.F) {
 			u.see([]byte(rest[:n]))
 			rest = rest[n:]
 		}
-		if u.found != whole {
-			t.Fatalf("%q: %+v in parts, and %+v at once", body, u.found, whole)
+		if got := u.total(); got != whole {
+			t.Fatalf("%q: %+v in parts, and %+v at once", body, got, whole)
 		}
 		for _, n := range [...]float64{whole.input, whole.cached, whole.output, whole.total} {
 			if math.IsNaN(n) || n < 0 || n > 3*mostTokens {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/gabion-go/gabion"
@@ -19,7 +20,7 @@ type Replicas struct {
 	Primary *sql.DB            // not nil; its endpoint is named "primary"
 	Pools   map[string]*sql.DB // the replicas, by the names of their endpoints
 
-	// Lag says how far a replica is behind. Nil means that it is not asked: then what is read may be of any age.
+	// Lag says how far a replica is behind. It is asked about several replicas at once. Nil means that it is not asked: then what is read may be of any age.
 	Lag func(ctx context.Context, replica *sql.DB) (time.Duration, error)
 
 	// MaxLag is how far a replica may be behind to be read from. Zero means 10 s. What is read may be older by the time
@@ -48,9 +49,22 @@ func (r *Replicas) Resolve(ctx context.Context) ([]gabion.Endpoint, error) {
 	if r.Primary == nil {
 		return nil, errors.New("gabionsql: Replicas has no Primary")
 	}
+	names := slices.Sorted(maps.Keys(r.Pools))
+	fit, crashes := make([]bool, len(names)), make([]any, len(names))
+	var asked sync.WaitGroup
+	for i, name := range names { // at once, so that those that hang cost the time of one
+		asked.Go(func() {
+			defer func() { crashes[i] = recover() }()
+			fit[i] = r.fit(ctx, r.Pools[name])
+		})
+	}
+	asked.Wait()
 	var list []gabion.Endpoint
-	for _, name := range slices.Sorted(maps.Keys(r.Pools)) {
-		if r.fit(ctx, r.Pools[name]) {
+	for i, name := range names {
+		if crashes[i] != nil {
+			panic(crashes[i])
+		}
+		if fit[i] {
 			list = append(list, gabion.Endpoint{Name: name})
 		}
 	}
@@ -68,14 +82,18 @@ func (r *Replicas) fit(ctx context.Context, db *sql.DB) bool {
 	if db == nil || r.Lag == nil {
 		return db != nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, lagTime)
+	within := lagTime
+	if end, ok := ctx.Deadline(); ok { // one that hangs must not take it all, or the list would stay as it is
+		within = min(within, time.Until(end)*3/4)
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	most := r.MaxLag
 	if most <= 0 {
 		most = defaultLag
 	}
 	lag, err := r.Lag(ctx, db)
-	return err == nil && lag >= 0 && lag <= most
+	return err == nil && max(lag, -lag) <= most // below zero its clock is behind that of the primary
 }
 
 // LagOf makes a [Replicas.Lag] of a query that returns the seconds which a replica is behind. No row, and NULL, mean that it is not

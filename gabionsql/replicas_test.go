@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gabion-go/gabion"
@@ -67,6 +68,7 @@ func TestReplicasThatAreTooFarBehindAreNotRead(t *testing.T) {
 		{"both are fit", map[string]any{"b": 0.1, "a": 10.0}, "a b"},
 		{"one is late", map[string]any{"a": 10.1, "b": 0.1}, "b"},
 		{"one is away", map[string]any{"a": errors.New("away"), "b": 0.1}, "b"},
+		{"the clock of one is behind", map[string]any{"a": -0.02, "b": -3600.0}, "a"},
 		{"nothing is known of one", map[string]any{"a": nil, "b": 0.1}, "b"},
 		{"none is fit", map[string]any{"a": 11.0, "b": 12.0}, "primary"},
 		{"there are no replicas", nil, "primary"},
@@ -111,6 +113,31 @@ func TestReplicasThatAreTooFarBehindAreNotRead(t *testing.T) {
 	}
 	if got := pools(nil).At(t.Context()); got == nil {
 		t.Error("outside of an attempt there is no pool")
+	}
+}
+
+// Replicas that hang cost the time of one, and leave enough of it to say which others are fit.
+func TestReplicasThatHangAreLeftOutInTime(t *testing.T) {
+	r := pools(map[string]any{"a": 0.0, "b": 0.0, "c": 0.0, "d": 0.0})
+	hangs := r.Pools["a"]
+	r.Lag = func(ctx context.Context, db *sql.DB) (time.Duration, error) {
+		if db != hangs {
+			<-ctx.Done()
+		}
+		return 0, ctx.Err()
+	}
+	for _, within := range []time.Duration{time.Second, 5 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			defer cancel()
+			if list, err := r.Resolve(ctx); err != nil || len(list) != 1 || list[0].Name != "a" {
+				t.Errorf("within %v: %v, %v", within, list, err)
+			}
+		})
+	}
+	r.Lag = func(context.Context, *sql.DB) (time.Duration, error) { panic("no") }
+	if err := gabion.ResolveEndpoints(t.Context(), gabion.New("reads", policy.Policy{}), r.Resolve); err == nil || !strings.Contains(err.Error(), "panicked: no") {
+		t.Errorf("a Lag that panics: %v", err)
 	}
 }
 

@@ -103,7 +103,7 @@ func (e *Endpoint) UnmarshalText(text []byte) error {
 		read.Name = s
 	}
 	if problem, proposal := read.wrong(); problem != "" {
-		return &TextError{s, problem, proposal}
+		return &TextError{withoutUser(s), problem, proposal}
 	}
 	*e = read
 	return nil
@@ -172,7 +172,17 @@ func checkEndpoints(c *check, e Endpoints) {
 	c.duration("endpoints.slow_start", e.SlowStart, time.Millisecond, time.Hour, offFine)
 }
 
-func quoteShort(s string) string { return fmt.Sprintf("%.100q", s) }
+func quoteShort(s string) string { return fmt.Sprintf("%.100q", withoutUser(s)) }
+
+// withoutUser hides user and password in what may be a URL: errors go to logs.
+func withoutUser(s string) string {
+	scheme, rest, _ := strings.Cut(s, "://")
+	authority, _, _ := strings.Cut(rest, "/")
+	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+		return scheme + "://xxxxx" + rest[at:]
+	}
+	return s
+}
 
 const (
 	defaultStanding  = Ratio(0.01)

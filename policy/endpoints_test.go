@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -30,6 +31,10 @@ func TestEndpointsReadThemselves(t *testing.T) {
 		if err := got.UnmarshalText([]byte(text)); err == nil || got.Name != "before" {
 			t.Errorf("%q is read as %+v", text, got)
 		}
+	}
+	const secret = "https://me:secret@eu.example.com/v1"
+	if err := errors.Join(new(Endpoint).UnmarshalText([]byte(secret)), CheckEndpoints([]Endpoint{{"eu", secret}})); err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "@eu.example.com") {
+		t.Errorf("a password in a URL: %v", err)
 	}
 }
 

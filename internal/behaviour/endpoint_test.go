@@ -217,3 +217,71 @@ func TestAttemptsAreEventsOfTheirEndpoint(t *testing.T) {
 		})
 	})
 }
+
+// meanwhile does something when a call is announced, which is after its options were read and before it begins, and
+// when an attempt is.
+type meanwhile struct {
+	do      func()
+	attempt func(gabion.Event)
+}
+
+func (m meanwhile) Observe(context.Context, gabion.Event) {}
+
+func (m meanwhile) TraceCall(ctx context.Context, _ gabion.Event) (context.Context, bool) {
+	m.do()
+	return ctx, true
+}
+
+func (m meanwhile) TraceAttempt(ctx context.Context, e gabion.Event) context.Context {
+	m.attempt(e)
+	return ctx
+}
+
+// A call for one endpoint goes to no other, also if that one goes away before the call begins.
+func TestACallForAnEndpointThatWasRemovedIsNotSentElsewhere(t *testing.T) {
+	for fact, left := range map[string]policy.Policy{"that one": ways(policy.EndpointsEqual, "b"), "all": {}} {
+		var d *gabion.Dependency
+		d = gabion.New("payments", ways(policy.EndpointsEqual, "a", "b"), gabion.WithObserver(meanwhile{do: func() {
+			if err := d.Reload(left); err != nil {
+				t.Error(err)
+			}
+		}}))
+		sent := 0
+		err := d.Run(t.Context(), func(context.Context) error { sent++; return nil }, gabion.WithEndpoint("a"), gabion.WithKey("k"))
+		if sent != 0 || !errors.Is(err, policy.Invalid) || !strings.Contains(err.Error(), "no such endpoint") {
+			t.Errorf("%s: sent %d times, %v", fact, sent, err)
+		}
+		gabiontest.NothingHeld(t, d)
+	}
+}
+
+// While a Tracer makes the context of a hedge, the call goes on, and may send an attempt elsewhere. The race detector sees what
+// both use.
+func TestATracerMayTakeItsTimeWhileTheCallGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := ways(policy.EndpointsEqual, "a", "b", "c")
+		p.Safe, p.Retry.Budget.Off, p.Hedge = true, true, policy.Hedge{Max: 2, Delay: 10 * time.Millisecond}
+		third, at := make(chan struct{}), make(chan string, 3)
+		d := gabion.New("payments", p, gabion.WithObserver(meanwhile{func() {}, func(e gabion.Event) {
+			if e.Attempt == 2 {
+				<-third
+			}
+			at <- e.Partition
+		}}))
+		got, err := gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) {
+			n := gabion.AttemptNumber(ctx)
+			switch n {
+			case 1:
+				time.Sleep(20 * time.Millisecond)
+				return n, classify.Transient(errDown)
+			case 3:
+				close(third)
+			}
+			return n, nil
+		})
+		synctest.Wait()
+		if a, b, c := <-at, <-at, <-at; got != 3 || err != nil || a == b || b == c || c == a {
+			t.Errorf("%d, %v; at %s, %s, %s", got, err, a, b, c)
+		}
+	})
+}

@@ -56,6 +56,7 @@ var plan = map[string]room{
 	"classify":      {floor: second},
 	"config":        {floor: second, also: []string{"internal/facts", "internal/suggest", "internal/yamlstrict"}}, // policies are written in YAML
 	"internal/lint": {floor: second, also: []string{"config", "internal/facts", "internal/suggest"}},              // findings point at lines of a file; ignores name ids
+	"docs":          {floor: words},                                                                               // the page of the reasons
 	"docs/lint":     {floor: words},                                                                               // the linter's pages
 
 	"record":          {floor: second},

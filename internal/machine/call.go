@@ -151,7 +151,8 @@ type Call struct {
 	end   ending   // end.go
 }
 
-// Begin starts a call: it pins the policy, and takes nothing.
+// Begin starts a call: it pins the policy, and takes nothing. A call for an endpoint that is not there ends as
+// policy.Invalid.
 func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 	if c.state != nil { // it was used before
 		*c = Call{}
@@ -178,11 +179,11 @@ func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 	if len(r.Policy.RateLimit.Quotas) > 0 && !c.inside {
 		c.wait.room = &room{cost: p.Cost}
 	}
-	if r.placed() && (p.Endpoint == nil || *p.Endpoint != "") {
-		beginPlacing(c, p)
-	}
 	c.hedge.on = r.Policy.Hedge.Max > 0 && c.safe && !p.NoHedge && !p.NoRetry
 	c.setDeadline(now, p)
+	if (r.placed() || p.Endpoint != nil) && !beginPlacing(c, p) {
+		c.refuse(now, policy.Invalid, 0)
+	}
 }
 
 func (c *Call) setDeadline(now clock.Instant, p *Params) {

@@ -12,6 +12,7 @@ import (
 // End is how a call ended.
 type End struct {
 	Reason     policy.Reason // None is success
+	Endpoint   string        // to which the call is bound, or where it was last; empty where there are none
 	Effect     policy.Effect // may it have happened?
 	Attempts   int           // how many were sent
 	RetryAfter time.Duration
@@ -35,6 +36,9 @@ func (c *Call) End() End {
 		effect = policy.UnknownEffect
 	}
 	v := End{Reason: c.end.reason, Effect: effect, Attempts: int(c.sent.n), RetryAfter: c.end.after, Numbers: c.end.numbers}
+	if c.sent.at != nil {
+		v.Endpoint = c.sent.at.place()
+	}
 	if c.end.reason == policy.BreakerOpen {
 		v.Cause = c.end.cause.String()
 	}

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -112,39 +113,22 @@ func (ps *places) find(name string) *place {
 	return nil
 }
 
-// HasEndpoint reports whether a dependency has an endpoint of that name.
+// HasEndpoint reports whether a dependency has an endpoint of that name. Begin looks again.
 func HasEndpoint(s *State, name string) bool { return placesOf(s).find(name) != nil }
 
 // placed reports whether there are endpoints.
 func (r *Rules) placed() bool { return len(r.Policy.Endpoints.List) > 0 }
 
 // FollowEndpoints puts other endpoints in the place of the policy's, also of those that are reloaded later. They must
-// be valid. It reports whether they are others than before.
-func FollowEndpoints(s *State, now clock.Instant, list []policy.Endpoint) (news bool) {
+// be valid.
+func FollowEndpoints(s *State, now clock.Instant, list []policy.Endpoint) {
 	reloading.Lock()
 	defer reloading.Unlock()
 	s.extend(func(p *parts) { p.followed = &list })
-	r := s.rules.Load()
-	if !r.lists(list) {
+	if r := s.rules.Load(); !slices.Equal(r.Policy.Endpoints.List, list) {
 		reload(s, now, r.with(list))
 		s.note(policy.Event{Kind: policy.KindEndpointsMoved, At: now, Code: policy.EndpointsNew, Count: int64(len(list))})
-		return true
 	}
-	return false
-}
-
-// lists reports whether the endpoints of r are these.
-func (r *Rules) lists(list []policy.Endpoint) bool {
-	have := r.Policy.Endpoints.List
-	if len(have) != len(list) {
-		return false
-	}
-	for i, e := range list {
-		if e != have[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // with returns rules with other endpoints.

@@ -28,24 +28,35 @@ type stay struct {
 	to      *place
 	permit  breaker.Permit
 	receipt breaker.Receipt // of a result that lives on
+	shown   breaker.Result  // what it showed at its verdict, if its result lives on
 	brief   time.Duration   // how long it may take, where that is less than others; zero means as long
 }
 
 func (g *placing) visit(t *Ticket) *stay { return &g.visits[t.Attempt-1] }
 
-// beginPlacing readies a call for endpoints.
-func beginPlacing(c *Call, p *Params) {
-	among := placesOf(c.state)
-	if among == nil { // a reload has just removed them
-		return
+// beginPlacing readies a call for endpoints. It reports false if the one that the call names is not there. A
+// reload may have removed it, or all, after the caller looked.
+func beginPlacing(c *Call, p *Params) (ok bool) {
+	if p.Endpoint != nil && *p.Endpoint == "" {
+		return true
+	}
+	var among *places
+	if c.rules.placed() {
+		among = placesOf(c.state)
+	}
+	if among == nil {
+		return p.Endpoint == nil
 	}
 	g := &placing{among: among, sticky: p.Keyed && !among.shared}
 	if p.Endpoint != nil {
-		g.only = among.find(*p.Endpoint)
+		if g.only = among.find(*p.Endpoint); g.only == nil {
+			return false
+		}
 	}
 	g.moves = c.safe && !g.sticky && g.only == nil
 	g.visits = g.room[:0]
 	c.sent.at = g
+	return true
 }
 
 // bound is the only endpoint that the next attempt may go to, or nil.
@@ -185,7 +196,7 @@ func (g *placing) arrive(now clock.Instant, t *Ticket, o *policy.Outcome, shows 
 	}
 	v.to.known.Leave(now, now.Sub(t.Sent), result)
 	if o.Open {
-		v.receipt = v.to.guard.breaker.SettleOpen(now, 0, v.permit, shows, 0)
+		v.shown, v.receipt = shows, v.to.guard.breaker.SettleOpen(now, 0, v.permit, shows, 0)
 	} else {
 		v.to.guard.breaker.Settle(now, 0, v.permit, shows, 0)
 	}
@@ -235,9 +246,9 @@ func (g *placing) hold(now clock.Instant, t *Ticket, o *policy.Outcome, p *polic
 func (g *placing) ended(now clock.Instant, t *Ticket, broke bool) {
 	switch v := g.visit(t); {
 	case !v.permit.Held():
-	case broke:
+	case broke && v.shown != breaker.Bad: // else it counts as a failure already
 		v.to.guard.breaker.Fail(now, 0, v.permit, v.receipt)
-	default:
+	case !broke && v.shown == breaker.Good:
 		v.to.guard.breaker.Whole(now, v.permit)
 	}
 }
@@ -252,9 +263,6 @@ func EndpointOf(c *Call, t *Ticket) *policy.Endpoint {
 
 // Placed reports whether the attempts of a call go to endpoints.
 func Placed(c *Call) bool { return c.sent.at != nil }
-
-// PlaceOf is the name of the endpoint to which a call that is [Placed] is bound, or where it was last.
-func PlaceOf(c *Call) string { return c.sent.at.place() }
 
 // place is the name of the endpoint where the call is bound to, or was last.
 func (g *placing) place() string {

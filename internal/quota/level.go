@@ -26,7 +26,7 @@ type level struct {
 	out  int           // attempts that are out
 
 	word  word
-	limit float64 // as the server says; zero: it does not
+	limit float64 // as the server says, as long as its word counts; zero: it does not
 
 	usual        float64 // height at the end of the last window
 	debt         float64 // still to be paid off before the next attempt may go
@@ -61,7 +61,7 @@ const (
 	half     = 0.5 // of what this process had lately is the least price
 	rise     = 2
 	foot     = 0.02
-	firstOut = 0.1  // of the amount may be used before the first answer came
+	firstOut = 0.1  // of the amount may be used before the first answer came, and one attempt in any case
 	stale    = 2    // spans after which a word means nothing
 	alone    = 0.03 // share of others below which they don't matter
 	deafFor  = 4    // spans
@@ -99,8 +99,12 @@ func (l *level) spans(n float64) time.Duration {
 	return time.Duration(math.Ceil(min(max(n, 0), 1e3) * float64(l.rules.Span)))
 }
 
-// refill brings the own count to now.
+// refill brings the own count to now. What the server said of the amount ages as its words do: a call that
+// needs more would be refused for ever, and so would never hear another one.
 func (l *level) refill(now clock.Instant) {
+	if l.limit > 0 && !l.fresh(now) {
+		l.limit = 0
+	}
 	if now <= l.at {
 		return
 	}
@@ -199,9 +203,8 @@ func (l *level) pay(now clock.Instant) {
 	l.debt, l.paid = max(l.debt, 0), now
 }
 
-// wait is how long from now until an attempt that uses want may go, as far as is known. First
-// says that no answer has come yet.
-func (l *level) wait(now clock.Instant, want float64, first bool) time.Duration {
+// wait is how long from now until an attempt that uses want may go, as far as is known.
+func (l *level) wait(now clock.Instant, want float64) time.Duration {
 	if want <= 0 {
 		return 0
 	}
@@ -210,9 +213,6 @@ func (l *level) wait(now clock.Instant, want float64, first bool) time.Duration 
 	part := l.part(now)
 	care := l.care(part)
 	d := l.until(now, min(want+care, part)-l.own, part)
-	if first && l.out > 0 && l.own < part*(1-firstOut)+want {
-		d = max(d, l.rules.Span/8)
-	}
 	if !l.fresh(now) {
 		return d
 	}
@@ -227,6 +227,11 @@ func (l *level) wait(now clock.Instant, want float64, first bool) time.Duration 
 		d = max(d, min(l.spans(l.debt/(l.amount()*l.price(now))), l.rules.Span/16))
 	}
 	return d
+}
+
+// early reports whether an attempt that uses want would be too much before the first answer came.
+func (l *level) early(now clock.Instant, want float64) bool {
+	return want > 0 && l.out > 0 && l.own < l.part(now)*(1-firstOut)+want
 }
 
 // noise is how far what is on the way may be from its estimates.
@@ -282,12 +287,12 @@ func (l *level) hear(now clock.Instant, r *policy.Remaining, sum, want float64) 
 	if l.fresh(now) && sum < l.word.sum { // a newer one came before
 		return false
 	}
+	l.refill(now)
+	l.pay(now)
 	if r.Limit > 0 && r.Limit <= maxLimit {
 		l.limit = r.Limit
 	}
 	left := min(r.Left, l.amount())
-	l.refill(now)
-	l.pay(now)
 	if l.rules.Window && r.Reset > 0 && !l.turn(now.Add(min(r.Reset, l.rules.Span)), left) {
 		return false
 	}

@@ -6,6 +6,7 @@ package quota
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -98,7 +99,7 @@ func (g *Group) Reload(now clock.Instant, quotas []policy.Quota) {
 	g.line.waiting = nil
 	for _, r := range waiting {
 		r.parts = nil
-		g.fit(r)
+		g.fit(now, r)
 		g.line.insert(r)
 	}
 	woken := append([]*Reservation(nil), g.line.waiting...)
@@ -119,23 +120,12 @@ const (
 	TooLarge               // there never is: the call needs more than there is in all
 )
 
-// Ask takes what r needs from all quotas, or lets it wait until last at the latest. At is when to ask
-// again, or of a refusal when there is room, as far as is known.
-func (g *Group) Ask(now, last clock.Instant, r *Reservation) (at clock.Instant, a Answer) {
-	g.mu.Lock()
-	at, a = g.ask(now, last, r)
-	wake := g.firsts(now, a == Taken || a == Refused)
-	g.mu.Unlock()
-	wake.wake()
-	return at, a
-}
-
 func (g *Group) ask(now, last clock.Instant, r *Reservation) (at clock.Instant, a Answer) {
 	if r.state == taken {
 		return now, Taken
 	}
 	if r.state == idle {
-		if g.fit(r); r.large {
+		if g.fit(now, r); r.large {
 			return now, TooLarge
 		}
 	}
@@ -144,9 +134,16 @@ func (g *Group) ask(now, last clock.Instant, r *Reservation) (at clock.Instant, 
 	}
 	d := g.wait(now, r)
 	switch at = now.Add(d); {
-	case d <= 0:
+	case d > 0:
+	case !g.early(now, r):
 		g.take(now, r)
 		return now, Taken
+	case now < last: // there is room, and an answer may come at any time
+		at = last
+	default:
+		at = max(now, last).Add(1)
+	}
+	switch {
 	case at > last || r.large:
 		g.line.leave(r)
 		return at, Refused
@@ -170,24 +167,11 @@ func (g *Group) behind(now, last clock.Instant, r *Reservation) (at clock.Instan
 	return last, Later
 }
 
-// AskNow takes what r needs if there is room at once.
-func (g *Group) AskNow(now clock.Instant, r *Reservation) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if r.state == taken {
-		return true
-	}
-	if g.fit(r); r.large || g.line.blocks(r, g.scarce(now, r)) || g.wait(now, r) > 0 {
-		return false
-	}
-	g.take(now, r)
-	return true
-}
-
 // fit works out what r needs of each quota.
-func (g *Group) fit(r *Reservation) {
+func (g *Group) fit(now clock.Instant, r *Reservation) {
 	r.parts, r.mask, r.large = make([]part, len(g.levels)), 0, false
 	for i, l := range g.levels {
+		l.refill(now)
 		p := &r.parts[i]
 		p.level = l
 		p.estimate = l.rules.Estimate
@@ -209,9 +193,14 @@ func (g *Group) fit(r *Reservation) {
 // wait is how long it takes until there is room in all quotas for r alone.
 func (g *Group) wait(now clock.Instant, r *Reservation) (d time.Duration) {
 	for i := range r.parts {
-		d = max(d, r.parts[i].level.wait(now, r.parts[i].want, !g.answered))
+		d = max(d, r.parts[i].level.wait(now, r.parts[i].want))
 	}
 	return d
+}
+
+// early reports whether r has to wait until the first answer has come.
+func (g *Group) early(now clock.Instant, r *Reservation) bool {
+	return !g.answered && slices.ContainsFunc(r.parts, func(p part) bool { return p.level.early(now, p.want) })
 }
 
 // scarce is the quotas of which those that go first have to wait for some, once next has what it
@@ -240,10 +229,11 @@ func (g *Group) lacks(now clock.Instant, r, next *Reservation, i int) bool {
 		want = next.parts[i].want
 	}
 	l.refill(now)
-	l.own, l.sum = l.own-want, l.sum+want
-	wait := l.wait(now, r.parts[i].want, !g.answered)
-	l.own, l.sum = l.own+want, l.sum-want
-	return wait > 0
+	own, sum := l.own, l.sum
+	l.own, l.sum = own-want, sum+want
+	lacks := l.wait(now, r.parts[i].want) > 0 || !g.answered && l.early(now, r.parts[i].want)
+	l.own, l.sum = own, sum
+	return lacks
 }
 
 // ahead is how long it takes until there is room for r after all that go before it.
@@ -316,7 +306,7 @@ func (g *Group) Stats(now clock.Instant) []policy.QuotaStats {
 				s.Waiting++
 			}
 		}
-		s.Next = l.wait(now, need, !g.answered)
+		s.Next = l.wait(now, need)
 	}
 	return all
 }

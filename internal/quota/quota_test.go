@@ -309,3 +309,46 @@ func TestATenantIsNotChargedForWhatItDidNotGet(t *testing.T) {
 		t.Error("a, which got nothing, is behind b's second call")
 	}
 }
+
+// What waits for the first answer of another gets its turn with that, also where a quota lasts for a day.
+func TestTheFirstAnswerLetsTheOthersGo(t *testing.T) {
+	g := New(0, []policy.Quota{{Unit: policy.Requests, Amount: 100, Span: 24 * time.Hour, Estimate: 1, Among: 1}})
+	var first *Reservation
+	var waiting []*Reservation
+	var rung bell
+	for range 20 {
+		r := g.Reserve(nil, "", policy.PriorityNormal)
+		switch _, a := r.Ask(0, second, &rung); a {
+		case Taken:
+			first = r
+		case Later:
+			waiting = append(waiting, r)
+		default:
+			t.Fatalf("refused while %v are left", g.Stats(0)[0].Left)
+		}
+	}
+	if n := len(waiting); n < 5 || g.Stats(0)[0].Waiting != n {
+		t.Fatalf("%d wait", n)
+	}
+	ask(t, second, second, waiting[0], Refused, second+1)
+	first.End(second/2, false, false)
+	if rung == 0 {
+		t.Error("nothing wakes them")
+	}
+	for _, r := range waiting[1:] {
+		ask(t, second/2, second, r, Taken, second/2)
+	}
+}
+
+// A limit that the server named once must not refuse a call for ever: no answer would come to say another one.
+func TestALimitAgesAsWordsDo(t *testing.T) {
+	for _, window := range []bool{false, true} {
+		g := New(0, []policy.Quota{{Unit: "tokens", Amount: 100, Span: 100 * time.Second, Estimate: 1, Among: 1, Window: window}})
+		r := uses(g, 1)
+		ask(t, 0, 0, r, Taken, 0)
+		r.Told(0, []policy.Remaining{{Unit: "tokens", Left: 10, Limit: 10}})
+		r.End(0, false, false)
+		ask(t, 150*second, 150*second, uses(g, 50), TooLarge, 150*second)
+		ask(t, 250*second, 250*second, uses(g, 50), Taken, 250*second)
+	}
+}

@@ -54,18 +54,35 @@ func (g *Group) Reserve(cost *Cost, tenant string, p policy.Priority) *Reservati
 	return &Reservation{group: g, cost: cost, tenant: tenant, priority: p}
 }
 
-// Ask asks for room; see [Group.Ask].
+// Ask takes what is needed from all quotas, or lets it wait until last at the latest. At is when to ask
+// again, or of a refusal when there is room, as far as is known. W is woken when it is time to ask; nil leaves it as it was.
 func (r *Reservation) Ask(now, last clock.Instant, w Waker) (at clock.Instant, a Answer) {
+	g := r.group
+	g.mu.Lock()
 	if w != nil {
-		r.group.mu.Lock() // it may stand in line, where others read it
 		r.waker = w
-		r.group.mu.Unlock()
 	}
-	return r.group.Ask(now, last, r)
+	at, a = g.ask(now, last, r)
+	wake := g.firsts(now, a == Taken || a == Refused)
+	g.mu.Unlock()
+	wake.wake()
+	return at, a
 }
 
 // Now takes what is needed if there is room at once.
-func (r *Reservation) Now(now clock.Instant) bool { return r.group.AskNow(now, r) }
+func (r *Reservation) Now(now clock.Instant) bool {
+	g := r.group
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r.state == taken {
+		return true
+	}
+	if g.fit(now, r); r.large || g.line.blocks(r, g.scarce(now, r)) || g.wait(now, r) > 0 || g.early(now, r) {
+		return false
+	}
+	g.take(now, r)
+	return true
+}
 
 // Anyway takes what is needed, whether there is room or not: the attempt can't wait any more.
 func (r *Reservation) Anyway(now clock.Instant) {
@@ -73,7 +90,7 @@ func (r *Reservation) Anyway(now clock.Instant) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if r.state != taken {
-		g.fit(r)
+		g.fit(now, r)
 		g.take(now, r)
 	}
 }
@@ -84,10 +101,10 @@ func (r *Reservation) Ahead(now clock.Instant) time.Duration {
 	g := r.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	switch g.fit(r); {
+	switch g.fit(now, r); {
 	case r.large:
 		return math.MaxInt64
-	case g.line.blocks(r, g.scarce(now, r)):
+	case g.line.blocks(r, g.scarce(now, r)) || g.early(now, r):
 		return max(g.wait(now, r), g.ahead(now, r), 1)
 	}
 	return g.wait(now, r)
@@ -267,7 +284,7 @@ func (r *Reservation) Short(now clock.Instant) (unit string, need, amount float6
 	longest := int64(-1)
 	for i := range r.parts {
 		p := &r.parts[i]
-		d := int64(p.level.wait(now, p.want, !g.answered))
+		d := int64(p.level.wait(now, p.want))
 		if p.estimate > p.level.amount() {
 			d = 1<<62 - 1
 		}

@@ -41,9 +41,17 @@ func rateOrQuota(n *policy.Numbers) string {
 	case n.Quota == "":
 		return fmt.Sprintf("a wait of %s, at most %s", Short(n.Need), Short(n.Left))
 	case n.Uses > n.Amount:
-		return fmt.Sprintf("it needs %.4g %s, there are %.4g in all", n.Uses, n.Quota, n.Amount)
+		return fmt.Sprintf("it needs %s %s, there are %s in all", amount(n.Uses), n.Quota, amount(n.Amount))
 	}
-	return fmt.Sprintf("%.4g %s, a wait of %s, at most %s", n.Uses, n.Quota, Short(n.Need), Short(n.Left))
+	return fmt.Sprintf("%s %s, a wait of %s, at most %s", amount(n.Uses), n.Quota, Short(n.Need), Short(n.Left))
+}
+
+// amount is an amount as people write it: 200000 tokens, and 0.0123 usd.
+func amount(n float64) string {
+	if n >= 1000 {
+		return fmt.Sprintf("%.0f", n)
+	}
+	return fmt.Sprintf("%.4g", n)
 }
 
 // budget names the numbers of a budget that is spent.

@@ -39,6 +39,10 @@ func TestEachDecisionIsSaidWithItsInputs(t *testing.T) {
 			},
 			"the call ended: not_safe (timeout 302ms, measured p99.9), 1 attempt in 302ms, it has not happened", "safe",
 		},
+		"a call that needs more than a quota has": {
+			policy.Event{Kind: policy.KindReturned, Reason: policy.RateLimited, Numbers: &policy.Numbers{Quota: "tokens", Uses: 300_000, Amount: 250_000}},
+			"the call ended: rate_limited (it needs 300000 tokens, there are 250000 in all), nothing sent in 0s, it has not happened", "rate_limit.rate",
+		},
 		"a full store removes letters": {
 			policy.Event{Kind: policy.KindLettersLost, Count: 2, Numbers: &policy.Numbers{Bytes: 4096, Waited: 90 * time.Minute}},
 			"the store of dead letters is full: 2 that wait are removed, 4096 bytes, the oldest waited 1h30m0s", "",

@@ -346,16 +346,6 @@ func TestEveryReasonHasAPage(t *testing.T) {
 	}
 }
 
-func TestThePagesAreThoseOfTheDocuments(t *testing.T) {
-	page, err := os.ReadFile("../../../../docs/reasons.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(page) != reasons {
-		t.Error("docs/reasons.md was changed: go generate ./internal/explaincmd, in cmd/gabion")
-	}
-}
-
 // Programs that read the JSON find the same keys for ever.
 func TestJSONKeepsItsKeys(t *testing.T) {
 	recording, _ := files(t)

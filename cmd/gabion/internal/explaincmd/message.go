@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
+	"github.com/gabion-go/gabion/docs"
 )
 
 // ending is what is said of the reason for which a message ends. Its keys are part of the JSON's
@@ -19,7 +20,7 @@ type ending struct {
 
 // endings are the rows of the table of docs/reasons.md.
 var endings = sync.OnceValue(func() (all []ending) {
-	_, text, _ := strings.Cut(reasons, "\n## Ends of messages\n")
+	_, text, _ := strings.Cut(docs.Reasons, "\n## Ends of messages\n")
 	for line := range strings.Lines(text) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		if len(cells) != 4 || !strings.HasPrefix(strings.TrimSpace(cells[0]), "`") {

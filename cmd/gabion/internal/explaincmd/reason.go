@@ -1,22 +1,16 @@
 package explaincmd
 
 import (
-	_ "embed" // for docs/reasons.md
 	"fmt"
 	"regexp"
 	"strings"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
+	"github.com/gabion-go/gabion/docs"
 	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/internal/why"
 	"github.com/gabion-go/gabion/policy"
 )
-
-// reasons is docs/reasons.md, which is too high up to be embedded from where it stands.
-//
-//go:generate cp ../../../../docs/reasons.md reasons.txt
-//go:embed reasons.txt
-var reasons string
 
 // meaning is what is said of a reason. Its keys are part of the JSON's version.
 type meaning struct {
@@ -106,7 +100,7 @@ func (r *request) explainReason(reason policy.Reason) error {
 
 // section is what docs/reasons.md says of a reason, or "".
 func section(reason policy.Reason) string {
-	_, text, found := strings.Cut(reasons, "\n### "+reason.String()+"\n")
+	_, text, found := strings.Cut(docs.Reasons, "\n### "+reason.String()+"\n")
 	if !found {
 		return ""
 	}
