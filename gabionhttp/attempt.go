@@ -17,9 +17,10 @@ type httpAttempt struct {
 	of     *exchange
 	out    http.Request // what is sent: a copy of the caller's
 	resp   *http.Response
-	said   *KeyError // what the answer says of the key; nil if nothing
-	unread bool      // the answer broke off before that was known
-	rpc    *rpcEnd   // nil for plain HTTP
+	said   *KeyError   // what the answer says of the key; nil if nothing
+	unread bool        // the answer broke off before that was known
+	rpc    *rpcEnd     // nil for plain HTTP
+	google *googleSaid // nil if the answer says nothing of quotas in its body
 	tracer *tracer
 	seen   sights
 
@@ -48,6 +49,9 @@ func (f *httpAttempt) answered(now func() time.Time) policy.Outcome {
 	o := outcomeOf(f.resp, said, f.of.rules, now)
 	if !f.of.ours && unbegun(f.resp) { // a third party's gateway may have done work and be relaying another server's refusal
 		o.Effect, o.Undone = policy.UnknownEffect, false
+	}
+	if g := f.google; g != nil && g.after > 0 && !o.HasAfter && o.Class.Transient() {
+		o.After, o.HasAfter = g.after, true
 	}
 	if o.Empty && f.of.meter.quotas != nil { // those that the policy has count words by themselves
 		o.After, o.HasAfter = emptied(f.resp.Header, now, f.of.meter.quotas...)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/quota"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -221,7 +222,7 @@ func FuzzRemaining(f *testing.F) {
 			if q.Unit == "" || !sound(q.Left) || !sound(q.Limit) || q.Reset < 0 || q.Reset > mostReset || q.Window < 0 {
 				t.Fatalf("%+v of %v", q, h)
 			}
-			if d, ok := room(&q); ok && (d < 0 || d > mostReset) {
+			if d, ok := quota.Back(&q); ok && (d < 0 || d > mostReset) {
 				t.Fatalf("room in %v after %+v", d, q)
 			}
 		}

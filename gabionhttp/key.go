@@ -167,6 +167,9 @@ const peekLimit = 8 << 10
 func (f *httpAttempt) peek(resp *http.Response) {
 	switch resp.StatusCode {
 	case http.StatusBadRequest, http.StatusConflict, http.StatusUnprocessableEntity:
+	case http.StatusTooManyRequests:
+		f.peekGoogle(resp)
+		return
 	default:
 		return
 	}

@@ -147,3 +147,33 @@ func TestARequestSaysWhatItIsThoughtToUse(t *testing.T) {
 		}
 	})
 }
+
+// Gemini says in the body of a refusal when to come back, and which quota is used up: then that quota waits, and calls that
+// don't use it go.
+func TestARefusalInGooglesWayIsObeyed(t *testing.T) {
+	const body = `{"error":{"details":[{"@type":"type.googleapis.com/google.rpc.QuotaFailure","violations":[{"quotaMetric":"g/generate_requests","quotaId":"PerMinute"}]},` +
+		`{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"7s"}]}}`
+	for _, lines := range [][]string{nil, {"100 requests/1m"}} {
+		bubble(t, fmt.Sprint(lines), func(t *testing.T) {
+			n := 0
+			c, d := client(t, policy.Policy{Safe: true, RateLimit: policy.RateLimit{Quotas: quotas(lines...)}, Timeout: policy.Timeout{Call: time.Minute}, Retry: policy.Retry{MaxAfter: time.Minute}}, roundTripper(func(req *http.Request) (*http.Response, error) {
+				if n++; n == 1 {
+					return answer(req, 429, body, "Content-Type", "application/json"), nil
+				}
+				return answer(req, 200, "yes"), nil
+			}))
+			begun := time.Now()
+			resp, err := c.Get("http://model.test/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			read(t, resp)
+			if took := time.Since(begun); n != 2 || took < 7*time.Second || took > 12*time.Second {
+				t.Errorf("%d requests in %v", n, took)
+			}
+			if lines != nil && !quotaOf(t, d, "requests").Told {
+				t.Error("the quota was not told")
+			}
+		})
+	}
+}

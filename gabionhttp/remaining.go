@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/quota"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -90,34 +91,12 @@ func (n *quotaHeaders) remaining(h http.Header, now time.Time) (q policy.Remaini
 	return q, true
 }
 
-// room is when some of a quota that is used up will be there again, as far as the server says.
-func room(q *policy.Remaining) (time.Duration, bool) {
-	switch {
-	case q.Left > 0 || q.Reset <= 0:
-		return 0, false
-	case !q.Full:
-		return q.Reset, true
-	case q.Unit == policy.Requests && q.Limit >= 1:
-		return time.Duration(float64(q.Reset) / q.Limit), true
-	}
-	return q.Reset / refill, true
-}
-
-// refill is the part of a bucket that is waited for where a request takes an unknown number of units.
-const refill = 20
-
 // emptied is how long, from now on, an answer says that one of the server's quotas but those has nothing left.
 func emptied(h http.Header, now func() time.Time, but ...policy.Quota) (longest time.Duration, empty bool) {
 	if !speaks(h) {
 		return 0, false
 	}
-	for _, q := range remaining(nil, h, now()) {
-		ours := slices.ContainsFunc(but, func(one policy.Quota) bool { return one.Unit == q.Unit })
-		if d, ok := room(&q); ok && d > 0 && !ours {
-			longest, empty = max(longest, d), true
-		}
-	}
-	return longest, empty
+	return quota.Emptied(remaining(nil, h, now()), but)
 }
 
 // firstLine returns the first line of a header that is no longer than any such value is.

@@ -39,6 +39,9 @@ func (c *exchange) deliver(f *httpAttempt, attempt *gabion.Attempt, err error) *
 	c.tell(b.why, gabion.AttemptNumber(attempt.Context()), resp.StatusCode)
 	if c.meter.reads() && resp.StatusCode < 300 {
 		b.usage = &usageReader{packed: resp.Header["Content-Encoding"] != nil}
+		if endless(resp.Header) && !b.usage.packed {
+			b.stream = new(streamError)
+		}
 	}
 	if rw, ok := resp.Body.(io.ReadWriteCloser); ok {
 		attempt.Outlive()
@@ -92,6 +95,7 @@ type responseBody struct {
 	why     *gabion.Error
 	from    *httpAttempt
 	usage   *usageReader // nil without prices, and where the answer is a failure
+	stream  *streamError // nil where there is no usage, and for what is no stream of events
 	closed  atomic.Bool
 	done    atomic.Bool
 }
@@ -102,6 +106,9 @@ func (b *responseBody) Read(p []byte) (int, error) {
 	b.attempt.Arrived()
 	if b.usage != nil && !b.done.Load() {
 		b.usage.see(p[:n])
+		if b.stream != nil {
+			b.stream.see(p[:n])
+		}
 	}
 	if rpc := b.from.rpc; rpc != nil && !rpc.judged && rpc.body.flag != 0 {
 		rpc.body.see(p[:n])
@@ -149,6 +156,9 @@ func (b *responseBody) end(broke error) {
 	}
 	if b.usage != nil {
 		b.call.spent(b.attempt.Context(), b.usage.total())
+	}
+	if broke == nil && b.stream != nil && b.stream.found.Load() {
+		broke = errStreamSaid
 	}
 	b.attempt.Close(broke)
 	b.call.body.close()

@@ -65,7 +65,9 @@ func (c *exchange) send(ctx context.Context) (*httpAttempt, error) {
 	}
 	f.resp = resp
 	c.meter.tellLeft(ctx, resp.Header)
-	f.peek(resp)
+	if f.peek(resp); f.google != nil && c.meter.quotas != nil {
+		gabion.TellLeft(ctx, f.google.told...)
+	}
 	return f, nil
 }
 

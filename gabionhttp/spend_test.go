@@ -119,6 +119,45 @@ func TestALongAnswerIsHandedOnAsItComes(t *testing.T) {
 	}
 }
 
+// A stream that says that its server failed counts as a failure of it, although its status was 200. The caller reads
+// what came.
+func TestAStreamThatSaysThatItsServerFailed(t *testing.T) {
+	const text = "event: message_start\ndata: {}\n\nevent: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}\n\n"
+	for _, tt := range []struct {
+		name     string
+		prices   []policy.Price
+		kind     string
+		read     func(*http.Response) string
+		failures int64
+	}{
+		{"read to its end", prices, "text/event-stream", func(r *http.Response) string { b, _ := io.ReadAll(r.Body); r.Body.Close(); return string(b) }, 1},
+		{"closed after the event, as SDKs do", prices, "text/event-stream", func(r *http.Response) string {
+			b := make([]byte, len(text))
+			io.ReadFull(r.Body, b)
+			r.Body.Close()
+			return string(b)
+		}, 1},
+		{"no stream", prices, "text/plain", func(r *http.Response) string { b, _ := io.ReadAll(r.Body); r.Body.Close(); return string(b) }, 0},
+		{"nobody wants to know of costs", nil, "text/event-stream", func(r *http.Response) string { b, _ := io.ReadAll(r.Body); r.Body.Close(); return string(b) }, 0},
+	} {
+		bubble(t, tt.name, func(t *testing.T) {
+			c, d := client(t, policy.Policy{Prices: tt.prices}, roundTripper(func(req *http.Request) (*http.Response, error) {
+				return answer(req, 200, text, "Content-Type", tt.kind), nil
+			}))
+			resp, err := c.Get("http://model.test/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := tt.read(resp); got != text {
+				t.Errorf("the caller reads %q", got)
+			}
+			if n := laneOf(d).Counts.Failures; n != tt.failures {
+				t.Errorf("%d failures", n)
+			}
+		})
+	}
+}
+
 // drip is a body that says again and again what it costs.
 type drip struct{}
 

@@ -77,5 +77,10 @@ func NothingHeld(t testing.TB, d *gabion.Dependency) {
 		if p := part.Breaker.Probes; p != 0 {
 			t.Errorf("%s %s: %d probes out, with no call under way", s.Name, part.Name, p)
 		}
+		for i := range part.Quotas {
+			if q := &part.Quotas[i]; q.Waiting != 0 {
+				t.Errorf("%s %s: %d calls wait for %s, with no call under way", s.Name, part.Name, q.Waiting, q.Name())
+			}
+		}
 	}
 }

@@ -33,6 +33,10 @@ type Quota struct {
 	// Window says that the whole amount comes back at once at the end of each span. Zero means
 	// that it comes back steadily.
 	Window bool
+
+	// Each says that every endpoint has the whole amount by itself, for the calls of all partitions, as where each
+	// has a key of its own. Zero means that all endpoints share it. Without endpoints it means nothing.
+	Each bool
 }
 
 // Remaining is what a dependency said is left of one of its quotas. The zero value of a field but
@@ -81,6 +85,9 @@ func (q Quota) String() string {
 	if q.Window {
 		b.WriteString(" window")
 	}
+	if q.Each {
+		b.WriteString(" each")
+	}
 	return b.String()
 }
 
@@ -112,7 +119,7 @@ func (q *Quota) UnmarshalText(text []byte) error {
 	for rest := words[2:]; len(rest) > 0; {
 		n, problem := read.word(rest)
 		if problem != "" {
-			return &TextError{s, problem, "after the span come estimate N, among N and window"}
+			return &TextError{s, problem, "after the span come estimate N, among N, window and each"}
 		}
 		rest = rest[n:]
 	}
@@ -134,8 +141,12 @@ func spanText(s string) string {
 
 // word reads one of the words after the span, and returns how many were used.
 func (q *Quota) word(rest []string) (n int, problem string) {
-	if rest[0] == "window" {
+	switch rest[0] {
+	case "window":
 		q.Window = true
+		return 1, ""
+	case "each":
+		q.Each = true
 		return 1, ""
 	}
 	if rest[0] != "estimate" && rest[0] != "among" {
@@ -197,11 +208,12 @@ func (c *check) quotas(list []Quota) {
 		unit   string
 		span   time.Duration
 		window bool
+		each   bool
 	}
 	seen := map[kind]bool{}
 	for _, q := range list {
 		r := q.resolved()
-		k := kind{r.Unit, r.Span, r.Window}
+		k := kind{r.Unit, r.Span, r.Window, r.Each}
 		if problem, proposal := q.wrong(); problem != "" {
 			c.add(path, "", q.String(), problem, proposal)
 		} else if seen[k] {

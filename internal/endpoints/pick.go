@@ -15,6 +15,7 @@ type Query struct {
 	Due   Set        // those that one attempt may find out about
 	Late  Set        // of Due, those that no call has found out about for a while: any first attempt may
 	Tried Set        // those where this call has been
+	Full  Set        // those that would have to wait for room in a quota
 	First bool       // the call has sent nothing yet
 	Moves bool       // the work may be done at any endpoint, and at another one after it failed
 	U     [3]float64 // draws
@@ -74,7 +75,7 @@ func (e *Endpoint) since() clock.Instant {
 func (l *List) Pick(now clock.Instant, q *Query) (at int, why Why) {
 	gone := (q.Out | q.Due) & l.all()
 	panicked := gone == l.all()
-	if due := q.asks(panicked) & l.all() &^ q.Tried; due != 0 {
+	if due := q.asks(panicked) & l.all() &^ q.Tried &^ q.Full; due != 0 {
 		return l.probe(due, q), Probe
 	}
 	open := l.all()
@@ -84,6 +85,9 @@ func (l *List) Pick(now clock.Instant, q *Query) (at int, why Why) {
 		open &^= l.Ejected(gone)
 	default:
 		open &^= gone
+	}
+	if roomy := open &^ q.Full; roomy != 0 {
+		open = roomy
 	}
 	if fresh := open &^ q.Tried; fresh != 0 {
 		open = fresh

@@ -26,8 +26,8 @@ func (r *Rules) fund(b policy.Budget) {
 	case policy.BudgetQuota:
 		r.bucket, r.settles = true, true
 		r.tokens = budget.NewBucketRules(b.Capacity, b.Cost, ratio)
-		r.cheap = budget.NewBucketRules(b.Capacity, b.ThrottledCost, ratio)
-		r.dear = budget.NewBucketRules(b.Capacity, b.TimeoutCost, ratio)
+		r.costs.cheap = budget.NewBucketRules(b.Capacity, b.ThrottledCost, ratio)
+		r.costs.dear = budget.NewBucketRules(b.Capacity, b.TimeoutCost, ratio)
 	case policy.BudgetShare:
 		r.shares, r.deposits, r.settles = true, true, true
 		r.share = budget.NewShareRules(ratio, on(b.MinInFlight))
@@ -38,9 +38,9 @@ func (r *Rules) fund(b policy.Budget) {
 func (r *Rules) costOf(charge things) budget.BucketRules {
 	switch {
 	case charge&aCheap != 0:
-		return r.cheap
+		return r.costs.cheap
 	case charge&aDear != 0:
-		return r.dear
+		return r.costs.dear
 	}
 	return r.tokens
 }

@@ -178,8 +178,8 @@ func (r *Rules) lowerFloor(part float64) {
 	scale(&r.earned.Start)
 	scale(&r.budget.FloorMilli)
 	scale(&r.tokens.Capacity)
-	scale(&r.cheap.Capacity)
-	scale(&r.dear.Capacity)
+	scale(&r.costs.cheap.Capacity)
+	scale(&r.costs.dear.Capacity)
 }
 
 // fraction is x between 0 and 1; what is no number is 0.

@@ -72,8 +72,8 @@ func (p *partition) pace() *pacer {
 // rule, and changes only if the policy has changed in that. The shared partition always
 // observes.
 func (p *partition) reload(now clock.Instant, old, r *Rules, name string) {
-	if g := p.quotas.Load(); g != nil && !slices.Equal(old.Policy.RateLimit.Quotas, r.Policy.RateLimit.Quotas) {
-		g.Reload(now, r.Policy.RateLimit.Quotas)
+	if g := p.quotas.Load(); g != nil && !slices.Equal(old.quotas.shared, r.quotas.shared) {
+		g.Reload(now, r.quotas.shared)
 		if r.lease != nil {
 			g.Share(now, r.partOf)
 		}

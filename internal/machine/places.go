@@ -9,6 +9,7 @@ import (
 	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/endpoints"
+	"github.com/gabion-go/gabion/internal/quota"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -19,6 +20,8 @@ type place struct {
 	known *endpoints.Endpoint
 	guard *Address
 	held  atomic.Int64 // until when it asked to be left alone
+
+	quotas atomic.Pointer[quota.Group] // of its own; nil until a policy has some
 }
 
 // places are the endpoints of a dependency. They never change: a reload makes others, which have the
@@ -28,6 +31,7 @@ type places struct {
 	ways     *endpoints.List
 	away     breaker.Rules // when one is left out
 	shared   bool          // they know each other's keys
+	metered  bool          // they have quotas of their own
 	panicked atomic.Bool
 	spread   *atomic.Int64 // attempts that were sent while none worked
 }
@@ -74,7 +78,7 @@ func furnishPlaces(s *State, now clock.Instant, r *Rules) {
 
 func newPlaces(s *State, now clock.Instant, r *Rules, old *places) *places {
 	e := &r.Policy.Endpoints
-	next := &places{ways: &endpoints.List{Rules: waysOf(e)}, away: awayFrom(&r.Policy), shared: e.SharedKeys, spread: new(atomic.Int64)}
+	next := &places{ways: &endpoints.List{Rules: waysOf(e)}, away: awayFrom(&r.Policy), shared: e.SharedKeys, metered: len(r.quotas.each) > 0, spread: new(atomic.Int64)}
 	if old != nil {
 		next.spread = old.spread
 		next.panicked.Store(old.panicked.Load())
@@ -91,6 +95,7 @@ func newPlaces(s *State, now clock.Instant, r *Rules, old *places) *places {
 				p.known.Join(now)
 			}
 		}
+		p.furnishQuotas(now, r.quotas.each)
 		next.list, next.ways.All = append(next.list, p), append(next.ways.All, p.known)
 	}
 	return next
@@ -207,6 +212,9 @@ func (ps *places) stats(now clock.Instant, r *Rules, st *policy.Stats) {
 		}
 		st.Endpoints = append(st.Endpoints, one)
 		part := policy.PartitionStats{Name: p.Name, Guarded: r.guarded, Breaker: p.guard.breaker.Snapshot(now)}
+		if g := p.quotas.Load(); g != nil && ps.metered {
+			part.Quotas = g.Stats(now)
+		}
 		if held := clock.Instant(p.held.Load()); now < held {
 			part.Paced = held.Sub(now)
 		}

@@ -76,13 +76,27 @@ func (g *placing) stranded(now clock.Instant) (after time.Duration, stranded boo
 	return p.guard.breaker.Shut(now)
 }
 
+// left reports whether an endpoint is left out, and another one works.
+func (g *placing) left(now clock.Instant, p *place) bool {
+	out, due := g.among.health(now)
+	for i, one := range g.among.list {
+		if one == p {
+			return out.Has(i) && g.bound() == nil && g.among.all()&^(out|due) != 0
+		}
+	}
+	return false
+}
+
 // depart chooses the endpoint of an attempt, and asks its breaker.
 func (g *placing) depart(c *Call, now clock.Instant, hedge bool) {
 	out, due := g.among.health(now)
 	g.among.note(c.state, now, out|due)
 	var v stay
 	for v.to == nil {
-		i, why := g.choose(c, now, out, due, hedge)
+		i, why := c.wait.room.decided(g, out, due)
+		if i < 0 {
+			i, why = g.choose(c, now, endpoints.Query{Out: out, Due: due, First: c.sent.n == 1}, hedge)
+		}
 		p, ok := g.among.list[i], true
 		if why == endpoints.Probe || !(out | due).Has(i) {
 			v.permit, ok = p.guard.Enter(now)
@@ -99,6 +113,9 @@ func (g *placing) depart(c *Call, now clock.Instant, hedge bool) {
 		if why == endpoints.Panicked {
 			g.among.spread.Add(1)
 		}
+	}
+	if g.among.metered {
+		c.wait.room.goTo(c, now, v.to)
 	}
 	if g.sticky {
 		g.stuck = v.to
@@ -144,19 +161,20 @@ func (g *placing) limit(t *Ticket, limit time.Duration) time.Duration {
 	return limit
 }
 
-func (g *placing) choose(c *Call, now clock.Instant, out, due endpoints.Set, hedge bool) (at int, why endpoints.Why) {
+// choose chooses an endpoint, by what q says of them, and of the call.
+func (g *placing) choose(c *Call, now clock.Instant, q endpoints.Query, hedge bool) (at int, why endpoints.Why) {
 	if p := g.bound(); p != nil {
 		for i, one := range g.among.list {
-			if one == p && due.Has(i) && !hedge {
+			if one == p && q.Due.Has(i) && !hedge {
 				return i, endpoints.Probe
 			} else if one == p {
 				return i, endpoints.Usual
 			}
 		}
 	}
-	q := endpoints.Query{Out: out, Due: due, Late: g.among.late(now, due), Tried: g.tried, First: c.sent.n == 1, Moves: g.moves}
+	q.Late, q.Tried, q.Moves = g.among.late(now, q.Due), g.tried, g.moves
 	if hedge {
-		q.Out, q.Due = out|due, 0
+		q.Out, q.Due = q.Out|q.Due, 0
 	}
 	for i := range q.U {
 		q.U[i] = chance.U(c.draw(), uint64(i), uint64(c.sent.n), chance.Choosing)

@@ -18,16 +18,19 @@ import (
 type Rules struct {
 	Policy policy.Policy // resolved
 
-	breaker   breaker.Rules
-	shared    breaker.Rules // of the shared partition, which always observes
-	earned    budget.EarnedRules
-	budget    budget.Rules
-	tokens    budget.BucketRules
-	cheap     budget.BucketRules // tokens, with the cost after a throttled attempt
-	dear      budget.BucketRules // tokens, with the cost after a timeout
+	breaker breaker.Rules
+	shared  breaker.Rules // of the shared partition, which always observes
+	earned  budget.EarnedRules
+	budget  budget.Rules
+	tokens  budget.BucketRules
+	costs   struct {
+		cheap budget.BucketRules // tokens, with the cost after a throttled attempt
+		dear  budget.BucketRules // tokens, with the cost after a timeout
+	}
 	share     budget.ShareRules
 	repeats   budget.Rules // after conflicts
-	guarded   bool         // there is a breaker
+	quotas    quotaRules
+	guarded   bool // there is a breaker
 	bulkhead  bool
 	limit     func() learned.Rule // that moves the bulkhead's limit; nil where that is fixed
 	earns     bool                // successes earn re-sends
@@ -110,6 +113,7 @@ func compile(p policy.Policy) *Rules {
 	if r.shares {
 		r.whole |= aPlace
 	}
+	r.quotas = quotasOf(p, r.placed())
 	r.plain = !r.placed() && r.whole == 0 && !r.throttled && !r.learns && r.limit == nil && p.RateLimit.Rate == 0 && len(p.RateLimit.Quotas) == 0 && p.Hedge.Max <= 0
 	r.unusual, r.until = len(p.RateLimit.Quotas) > 0, clock.Never
 	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || r.throttled || r.deposits || r.bucket

@@ -89,7 +89,7 @@ func (p *partition) stats(now clock.Instant, r *Rules) policy.PartitionStats {
 	if until, held := p.pacer.Load().held(now); held {
 		st.Paced = until.Sub(now)
 	}
-	if g := p.quotas.Load(); g != nil && len(r.Policy.RateLimit.Quotas) > 0 {
+	if g := p.quotas.Load(); g != nil && len(r.quotas.shared) > 0 {
 		st.Quotas = g.Stats(now)
 	}
 	if b := p.breaker.Load(); b != nil && r.guarded {

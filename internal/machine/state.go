@@ -227,7 +227,7 @@ func (s *State) furnishPartition(now clock.Instant, p *partition, r *Rules, name
 		}
 		p.breaker.CompareAndSwap(nil, b)
 	}
-	if len(r.Policy.RateLimit.Quotas) > 0 {
+	if len(r.quotas.shared) > 0 {
 		p.furnishQuotas(now, r, name)
 	}
 	if r.measured || r.timed {

@@ -13,15 +13,22 @@ import (
 // The first of those that need a quota goes first, however much it needs: small ones don't overtake it
 // for ever, and as it needs no more than there is in all, it waits a span at most once it is first.
 type line struct {
-	waiting  []*Reservation
-	now      float64            // virtual time: the start of what was taken last
-	finished map[string]float64 // by tenant: when what it has asked for is over in virtual time
-	joined   uint64
+	waiting []*Reservation
+	now     float64 // virtual time: the start of what was taken last
+	tenants map[string]turn
+	joined  uint64
+}
+
+// turn is where a tenant is in virtual time.
+type turn struct {
+	finished float64 // when what it has asked for is over
+	used     float64 // when what it got is over
+	waiting  int     // of its calls
 }
 
 const (
 	mostWaiting = 10_000 // a call past that is refused: joining looks at those ahead
-	mostTenants = 1_000  // whose finish is remembered
+	mostTenants = 1_000  // whose turn is remembered
 )
 
 // compare orders two that wait.
@@ -65,7 +72,7 @@ func (n *line) before(r *Reservation) []*Reservation {
 
 // place gives r its place in the order.
 func (n *line) place(r *Reservation) {
-	r.start, r.number = max(n.now, n.finished[r.tenant]), n.joined
+	r.start, r.number = max(n.now, n.tenants[r.tenant].finished), n.joined
 	n.joined++
 }
 
@@ -85,24 +92,27 @@ func (n *line) insert(r *Reservation) {
 	n.waiting = slices.Insert(n.waiting, i, r)
 }
 
-// charge moves the tenant's finish by what r costs.
+// charge moves the tenant's turn by what r costs.
 func (n *line) charge(r *Reservation) {
-	cost := 0.0
+	r.costs = 0
 	for i := range r.parts {
-		cost = max(cost, r.parts[i].want/r.parts[i].level.amount())
+		r.costs = max(r.costs, r.parts[i].want/r.parts[i].level.amount())
 	}
-	if n.finished == nil {
-		n.finished = make(map[string]float64)
+	if n.tenants == nil {
+		n.tenants = make(map[string]turn)
 	}
-	if len(n.finished) >= mostTenants {
-		for name, at := range n.finished {
-			if at <= n.now {
-				delete(n.finished, name)
+	if len(n.tenants) >= mostTenants {
+		for name, t := range n.tenants {
+			if t.finished <= n.now && t.waiting == 0 {
+				delete(n.tenants, name)
 			}
 		}
 	}
-	if _, known := n.finished[r.tenant]; known || len(n.finished) < mostTenants {
-		n.finished[r.tenant] = r.start + cost
+	t, known := n.tenants[r.tenant]
+	if r.charged = known || len(n.tenants) < mostTenants; r.charged {
+		t.finished = r.start + r.costs
+		t.waiting++
+		n.tenants[r.tenant] = t
 	}
 }
 
@@ -110,20 +120,35 @@ func (n *line) charge(r *Reservation) {
 func (n *line) took(r *Reservation) {
 	if r.state != waits {
 		if len(n.waiting) == 0 {
-			n.finished = nil // all are even
+			n.tenants = nil // all are even
 		}
 		return
 	}
 	n.now = max(n.now, r.start)
+	if r.charged {
+		t := n.tenants[r.tenant]
+		t.used = max(t.used, r.start+r.costs)
+		n.tenants[r.tenant] = t
+	}
 	n.leave(r)
 }
 
+// leave takes r out of the line. A tenant of which nothing waits any more has had what it got, and not what it
+// asked for in vain.
 func (n *line) leave(r *Reservation) {
 	if r.state != waits {
 		return
 	}
 	if i, found := slices.BinarySearchFunc(n.waiting, r, compare); found {
 		n.waiting = slices.Delete(n.waiting, i, i+1)
+	}
+	if r.charged {
+		t := n.tenants[r.tenant]
+		if t.waiting--; t.waiting == 0 {
+			t.finished = t.used
+		}
+		n.tenants[r.tenant] = t
+		r.charged = false
 	}
 	r.state = idle
 }

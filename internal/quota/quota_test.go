@@ -287,6 +287,29 @@ func TestBeforeTheFirstAnswerLittleIsSent(t *testing.T) {
 	ask(t, 1, 1, uses(g, 50), Taken, 0)
 }
 
+// What a tenant asked for in vain is no use of its share.
+func TestATenantIsNotChargedForWhatItDidNotGet(t *testing.T) {
+	g := hundred()
+	ask(t, 0, 0, uses(g, 97), Taken, 0)
+	of := func(tenant string) *Reservation {
+		r := g.Reserve(&Cost{Unit: "tokens", Amount: 5}, tenant, policy.PriorityNormal)
+		ask(t, 0, clock.Never, r, Later, 0)
+		return r
+	}
+	var vain []*Reservation
+	for range 20 {
+		vain = append(vain, of("a"))
+	}
+	b1, b2 := of("b"), of("b")
+	for _, r := range vain {
+		r.Drop(0)
+	}
+	a := of("a")
+	if want := []*Reservation{b1, a, b2}; !slices.Equal(g.line.waiting, want) {
+		t.Error("a, which got nothing, is behind b's second call")
+	}
+}
+
 // What waits for the first answer of another gets its turn with that, also where a quota lasts for a day.
 func TestTheFirstAnswerLetsTheOthersGo(t *testing.T) {
 	g := New(0, []policy.Quota{{Unit: policy.Requests, Amount: 100, Span: 24 * time.Hour, Estimate: 1, Among: 1}})

@@ -1,6 +1,9 @@
 package quota
 
 import (
+	"math"
+	"time"
+
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -12,17 +15,20 @@ type Reservation struct {
 	tenant   string
 	waker    Waker
 	priority policy.Priority
+	also     *Reservation
 
 	// The group's lock guards all below.
-	parts  []part
-	sent   clock.Instant
-	start  float64 // line
-	number uint64
-	state  state
-	mask   uint8 // the quotas of which it needs something
-	large  bool  // it needs more than there is in all
-	ended  bool
-	blamed bool // the server said that a quota has not enough left for it
+	parts   []part
+	sent    clock.Instant
+	start   float64 // line
+	costs   float64 // its tenant, in virtual time
+	number  uint64
+	state   state
+	mask    uint8 // the quotas of which it needs something
+	charged bool  // its tenant counts it
+	large   bool  // it needs more than there is in all
+	ended   bool
+	blamed  bool // the server said that a quota has not enough left for it
 }
 
 type state uint8
@@ -68,12 +74,45 @@ func (r *Reservation) Now(now clock.Instant) bool {
 	g := r.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if r.state == taken {
+		return true
+	}
 	if g.fit(now, r); r.large || g.line.blocks(r, g.scarce(now, r)) || g.wait(now, r) > 0 || g.early(now, r) {
 		return false
 	}
 	g.take(now, r)
 	return true
 }
+
+// Anyway takes what is needed, whether there is room or not: the attempt can't wait any more.
+func (r *Reservation) Anyway(now clock.Instant) {
+	g := r.group
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r.state != taken {
+		g.fit(now, r)
+		g.take(now, r)
+	}
+}
+
+// Ahead is how long it takes until there is room for r, after those who wait, as far as is known; zero where it could
+// be taken now. It takes nothing.
+func (r *Reservation) Ahead(now clock.Instant) time.Duration {
+	g := r.group
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch g.fit(now, r); {
+	case r.large:
+		return math.MaxInt64
+	case g.line.blocks(r, g.scarce(now, r)) || g.early(now, r):
+		return max(g.wait(now, r), g.ahead(now, r), 1)
+	}
+	return g.wait(now, r)
+}
+
+// With makes what happens to r happen to other as well: they are what one attempt has taken of two groups. It must be used before
+// the attempt is sent.
+func (r *Reservation) With(other *Reservation) { r.also = other }
 
 // Waits reports whether it stands in line.
 func (r *Reservation) Waits() bool {
@@ -84,11 +123,15 @@ func (r *Reservation) Waits() bool {
 }
 
 // Drop gives back all of it: the attempt is not made.
-func (r *Reservation) Drop(now clock.Instant) { r.end(now, true, false) }
+func (r *Reservation) Drop(now clock.Instant) { r.End(now, true, false) }
 
 // End says that the attempt has ended. Unsent says that it provably was not sent, and refused that the
 // server took nothing for it.
-func (r *Reservation) End(now clock.Instant, unsent, refused bool) { r.end(now, unsent, refused) }
+func (r *Reservation) End(now clock.Instant, unsent, refused bool) {
+	for ; r != nil; r = r.also {
+		r.end(now, unsent, refused)
+	}
+}
 
 func (r *Reservation) end(now clock.Instant, unsent, refused bool) {
 	g := r.group
@@ -131,6 +174,12 @@ func (r *Reservation) Spent(now clock.Instant, unit string, amount float64) {
 	if !(amount >= 0) || unit == policy.Requests {
 		return
 	}
+	for ; r != nil; r = r.also {
+		r.used(now, unit, amount)
+	}
+}
+
+func (r *Reservation) used(now clock.Instant, unit string, amount float64) {
 	g := r.group
 	g.mu.Lock()
 	if r.state == taken {
@@ -157,28 +206,42 @@ func (p *part) use(now clock.Instant, amount float64) {
 	p.want, p.spent = amount, true
 }
 
-// Told takes what the server said is left, which came with the attempt's answer.
+// Told takes what the server said is left, which came with the attempt's answer. What it says of a unit is about
+// the endpoint's quota, where that has one.
 func (r *Reservation) Told(now clock.Instant, left []policy.Remaining) {
+	var heard uint64
+	if r.also != nil {
+		heard = r.also.hear(now, left, 0)
+	}
+	r.hear(now, left, heard)
+}
+
+// hear takes those words that no other quota has heard, and returns which of them were meant.
+func (r *Reservation) hear(now clock.Instant, left []policy.Remaining, heard uint64) (meant uint64) {
 	g := r.group
 	g.mu.Lock()
 	if r.state == taken {
 		for i := range left {
-			r.told(now, &left[i])
+			if heard>>i&1 == 0 && r.told(now, &left[i]) {
+				meant |= 1 << i
+			}
 		}
 	}
 	wake := g.firsts(now, true)
 	g.mu.Unlock()
 	wake.wake()
+	return meant
 }
 
-func (r *Reservation) told(now clock.Instant, left *policy.Remaining) {
+func (r *Reservation) told(now clock.Instant, left *policy.Remaining) (meant bool) {
 	p := r.meant(left)
 	if p == nil {
-		return
+		return false
 	}
 	short := left.Left >= 0 && left.Left < max(p.want, p.level.amount()*cushion)
 	r.blamed = r.blamed || short // also by a word that is no news
 	p.heard = p.level.hear(now, left, p.sum, p.want) || p.heard
+	return true
 }
 
 // meant finds the quota that the server speaks of: the one with that span, or the only one of that unit.
@@ -204,6 +267,9 @@ func (r *Reservation) meant(left *policy.Remaining) (found *part) {
 // Blamed reports whether the server said of a quota that it has not enough left: then that quota, and
 // not the dependency, refused the attempt.
 func (r *Reservation) Blamed() bool {
+	if r.also != nil && r.also.Blamed() {
+		return true
+	}
 	g := r.group
 	g.mu.Lock()
 	defer g.mu.Unlock()

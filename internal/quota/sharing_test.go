@@ -1,105 +1,92 @@
 package quota
 
 import (
-	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/policy"
 )
 
-func sortTimes(t []time.Duration) { slices.Sort(t) }
-
-func tokens(amount float64, span time.Duration) policy.Quota {
-	return policy.Quota{Unit: "tokens", Amount: amount, Span: span, Estimate: 900, Among: 1}
-}
-
+// newWorld is a world of mixed calls of 1,000 tokens on average, some of 6,000. Its clock is before its
+// origin at first, which is nothing special.
 func newWorld(q policy.Quota, processes, callers int) *world {
-	return &world{rand: rand.New(rand.NewPCG(1, uint64(processes))), processes: processes, callers: callers, quota: q, wrong: 1, provider: provider{lies: -1}}
+	q.Unit, q.Estimate, q.Among = "tokens", 1000, max(q.Among, 1)
+	at := clock.Instant(-17 * time.Second)
+	return &world{
+		rand: rand.New(rand.NewPCG(1, uint64(processes))), processes: processes, callers: callers, quota: q, says: 1,
+		now: at, provider: provider{lies: -1, at: at},
+	}
 }
 
-// Processes that never hear of each other, and want more than there is. A call uses a thousandth to a fiftieth
-// of the quota.
+// Processes that never hear of each other, and want more than there is, use a quota whole, and are hardly
+// ever refused. That holds whatever their estimates are, and whatever the server says.
 func TestProcessesThatShareAQuotaUseItWhole(t *testing.T) {
-	for _, span := range []time.Duration{2 * time.Second, time.Minute} {
-		for _, amount := range []float64{200_000, 1_000_000} {
-			for _, n := range []int{1, 10, 50} {
-				for _, wrong := range []float64{1, 3, 1.0 / 3} {
-					if testing.Short() && (span > 2*time.Second || wrong < 1) {
-						continue
-					}
-					if amount == 200_000 && wrong == 3 || amount > 200_000 && n < 50 {
-						continue // calls of up to a tenth of it all are too large to share: docs/quotas.md; and time is short
-					}
-					t.Run(fmt.Sprintf("%v of %v among %d, wrong by %.2f", span, amount, n, wrong), func(t *testing.T) {
-						t.Parallel()
-						w := newWorld(tokens(amount, span), n, max(200/n, 4))
-						w.wrong = wrong
-						r := w.play(2, 10)
-						if r.share < 0.97 || r.refused > 0.005 {
-							t.Errorf("%.1f %% of the quota is used, and %.2f %% of %d attempts are refused", 100*r.share, 100*r.refused, r.served)
-						}
-					})
-				}
-			}
-		}
-	}
-}
-
-func TestProcessesThatShareAWindow(t *testing.T) {
-	for _, n := range []int{1, 10, 50} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			t.Parallel()
-			q := tokens(1_000_000, 10*time.Second)
-			q.Window = true
-			r := newWorld(q, n, 200/n).play(2, 8)
-			if r.share < 0.97 || r.refused > 0.005 {
-				t.Errorf("%.1f %% of the quota is used, and %.2f %% of %d attempts are refused", 100*r.share, 100*r.refused, r.served)
-			}
-		})
-	}
-}
-
-// What the server says can be wrong, or missing. Alone, or with the declared share, nothing is lost by it.
-func TestWordsThatAreWrongDoNoHarm(t *testing.T) {
-	tests := []struct {
-		name  string
-		among int
-		w     func(*world)
-		least float64
+	minute := policy.Quota{Amount: 200_000, Span: time.Minute}
+	short := policy.Quota{Amount: 200_000, Span: 2 * time.Second}
+	hourly := policy.Quota{Amount: 2_000_000, Span: time.Hour}
+	large := policy.Quota{Amount: 1_000_000, Span: 10 * time.Second}
+	window, largeWindow, ten := minute, large, minute
+	window.Window, largeWindow.Window, ten.Among = true, true, 10
+	for _, tt := range []struct {
+		fact    string
+		quota   policy.Quota
+		n, each int
+		says    float64
+		change  func(*world)
+		used    float64 // at least
+		refused float64 // at most
+		long    bool
 	}{
-		{"nothing is said, alone", 1, func(w *world) { w.silent = true }, 0.97},
-		{"nothing is said, among ten", 10, func(w *world) { w.silent = true }, 0.97},
-		{"nothing is said, and estimates are three times too small", 10, func(w *world) { w.silent, w.wrong = true, 3 }, 0.97},
-		{"nothing is ever left", 1, func(w *world) { w.lies = 0 }, 0.8},
-		{"there is always more than there can be", 1, func(w *world) { w.lies = 1e12 }, 0.97},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+		{"one", minute, 1, 20, 1, nil, 0.97, 0.005, false},
+		{"one whose calls say nothing", minute, 1, 20, 0, nil, 0.97, 0.005, false},
+		{"one whose calls say a third", minute, 1, 20, 1. / 3, nil, 0.97, 0.005, false},
+		{"one whose calls say three times", minute, 1, 20, 3, nil, 0.97, 0.005, false},
+		{"one, of a silent server", minute, 1, 20, 1, silent, 0.97, 0.005, false},
+		{"one, of one that says that nothing is ever left", minute, 1, 20, 1, lying(0), 0.8, 0.005, false},
+		{"one, of one that says that more is left than there can be", minute, 1, 20, 1, lying(1e12), 0.97, 0.005, false},
+		{"one, of a window", window, 1, 20, 1, nil, 0.97, 0.005, false},
+		{"one that begins beside another", policy.Quota{Amount: 200_000, Span: 10 * time.Second}, 2, 40, 1, func(w *world) { w.late = 25 * time.Second }, 0.97, 0.005, false},
+		{"ten", minute, 10, 4, 1, nil, 0.97, 0.005, false},
+		{"ten whose calls say a third", minute, 10, 4, 1. / 3, nil, 0.97, 0.005, false},
+		{"ten whose calls say three times", minute, 10, 4, 3, nil, 0.97, 0.005, false},
+		{"ten by agreement, of a silent server", ten, 10, 4, 1, silent, 0.97, 0.005, false},
+		{"ten by agreement, who say a third", ten, 10, 4, 1. / 3, silent, 0.97, 0.005, false},
+		{"ten of a short one", short, 10, 20, 1, nil, 0.97, 0.005, false},
+		{"ten of a window", window, 10, 4, 1, nil, 0.97, 0.005, false},
+		{"ten of a large window", largeWindow, 10, 20, 1, nil, 0.97, 0.005, true},
+		{"fifty", minute, 50, 2, 1, nil, 0.97, 0.005, true},
+		{"fifty whose calls say nothing", minute, 50, 2, 0, nil, 0.97, 0.005, true},
+		{"fifty of an hourly one", hourly, 50, 2, 1, nil, 0.97, 0.005, true},
+		{"fifty of a short one", short, 50, 4, 1, nil, 0.97, 0.005, true},
+		{"fifty of a large one, whose calls say a third", large, 50, 4, 1. / 3, nil, 0.97, 0.005, true},
+		{"fifty of a large one, whose calls say three times", large, 50, 4, 3, nil, 0.97, 0.005, true},
+		{"fifty of a large window", largeWindow, 50, 4, 1, nil, 0.97, 0.005, true},
+		{"fifty of a window, of four calls each", window, 50, 2, 1, nil, 0.97, 0.12, true}, // too few to share without refusals
+	} {
+		t.Run(tt.fact, func(t *testing.T) {
+			if tt.long && testing.Short() {
+				t.Skip("long: fifty processes")
+			}
 			t.Parallel()
-			q := tokens(200_000, 10*time.Second)
-			q.Among = tt.among
-			w := newWorld(q, tt.among, 80/tt.among)
-			tt.w(w)
-			r := w.play(10, 60)
-			if r.share < tt.least || r.refused > 0.005 {
-				t.Errorf("%.1f %% of the quota is used, and %.2f %% of %d attempts are refused", 100*r.share, 100*r.refused, r.served)
+			w := newWorld(tt.quota, tt.n, tt.each)
+			w.says = tt.says
+			if tt.change != nil {
+				tt.change(w)
+			}
+			r := w.play(3, 10)
+			t.Logf("%.1f %% of the quota is used, and %.2f %% of %d attempts are refused", 100*r.share, 100*r.refused, r.served)
+			if r.share < tt.used || r.refused > tt.refused {
+				t.Errorf("want %.0f %% used at least, and %.1f %% refused at most", 100*tt.used, 100*tt.refused)
+			}
+			if one := float64(w.taken[tt.n-1]) / float64(r.served); w.late > 0 && (one < 0.35 || one > 0.65) {
+				t.Errorf("the later one gets %.0f %%", 100*one)
 			}
 		})
 	}
 }
 
-// A process that begins beside one that has it all gets its half.
-func TestAProcessThatComesLaterGetsItsShare(t *testing.T) {
-	w := newWorld(tokens(200_000, 10*time.Second), 2, 40)
-	w.late = 30 * time.Second
-	r := w.play(9, 10)
-	if r.refused > 0.005 || r.share < 0.97 {
-		t.Errorf("%.1f %% of the quota is used, and %.2f %% are refused", 100*r.share, 100*r.refused)
-	}
-	if one := float64(w.taken[1]) / float64(w.taken[0]+w.taken[1]); one < 0.35 || one > 0.65 {
-		t.Errorf("it gets %.0f %%", 100*one)
-	}
-}
+func silent(w *world) { w.silent = true }
+
+func lying(left float64) func(*world) { return func(w *world) { w.lies = left } }

@@ -62,13 +62,11 @@ type world struct {
 	processes int
 	callers   int // of each process, each with one call at a time
 	quota     policy.Quota
-	wrong     float64 // what an attempt uses, as a multiple of its estimate
+	says      float64 // of a call, what it says that it will use, as a multiple; 0 means that it says nothing
 
 	now    clock.Instant
 	events events
 	groups []*Group
-	waits  []time.Duration
-	mute   bool          // calls do not say what they will use
 	late   time.Duration // by which the last process begins after the others
 	taken  []int         // attempts by process, since the start
 }
@@ -99,7 +97,6 @@ type result struct {
 	share   float64 // of what came back
 	refused float64 // of the attempts
 	served  int
-	p99     time.Duration
 }
 
 // play runs the world for that many spans after a start of some.
@@ -120,23 +117,12 @@ func (w *world) play(start, spans float64) (r result) {
 	begin := w.now.Add(time.Duration(start * float64(w.span)))
 	w.until(begin)
 	before := w.provider
-	w.waits = nil
 	clear(w.taken)
 	w.until(begin.Add(time.Duration(spans * float64(w.span))))
 	r.share = (w.used - before.used) / (spans * w.amount)
 	r.served = w.served - before.served
 	r.refused = float64(w.refused-before.refused) / float64(max(w.served+w.refused-before.served-before.refused, 1))
-	r.p99 = percentile(w.waits, 0.99)
 	return r
-}
-
-func percentile(all []time.Duration, p float64) time.Duration {
-	if len(all) == 0 {
-		return 0
-	}
-	sorted := append([]time.Duration(nil), all...)
-	sortTimes(sorted)
-	return sorted[min(int(p*float64(len(sorted))), len(sorted)-1)]
 }
 
 func (w *world) until(end clock.Instant) {
@@ -150,23 +136,22 @@ func (w *world) until(end clock.Instant) {
 
 // caller is a call that may wait.
 type caller struct {
-	w     *world
-	g     *Group
-	r     *Reservation
-	began clock.Instant
-	turn  int // of the timer that counts
-	size  float64
+	w    *world
+	g    *Group
+	r    *Reservation
+	turn int // of the timer that counts
+	size float64
 }
 
 func (w *world) call(g *Group) {
-	size := w.quota.Estimate * (0.2 + 1.6*w.rand.Float64())
-	if w.rand.IntN(20) == 0 {
-		size *= 4
+	size := w.quota.Estimate * (0.2 + 0.86*w.rand.Float64())
+	if w.rand.IntN(10) == 0 {
+		size = w.quota.Estimate * (2 + 4*w.rand.Float64())
 	}
-	c := &caller{w: w, g: g, began: w.now, size: size}
-	cost := &Cost{Unit: "tokens", Amount: size}
-	if w.mute {
-		cost = nil
+	c := &caller{w: w, g: g, size: size}
+	var cost *Cost
+	if w.says > 0 {
+		cost = &Cost{Unit: "tokens", Amount: size * w.says}
 	}
 	c.r = g.Reserve(cost, "", policy.PriorityNormal)
 	c.ask()
@@ -188,7 +173,6 @@ func (c *caller) ask() {
 	at, a := c.r.Ask(w.now, clock.Never, c)
 	switch a {
 	case Taken:
-		w.waits = append(w.waits, w.now.Sub(c.began))
 		c.send()
 	case Later:
 		c.turn++
@@ -208,7 +192,7 @@ func (c *caller) ask() {
 func (c *caller) send() {
 	w := c.w
 	c.turn++
-	used := c.size * w.wrong
+	used := c.size
 	w.taken[slices.Index(w.groups, c.g)]++
 	there := time.Duration(w.rand.Int64N(int64(20 * time.Millisecond)))
 	back := 20*time.Millisecond + time.Duration(w.rand.Int64N(int64(100*time.Millisecond)))

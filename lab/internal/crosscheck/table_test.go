@@ -55,12 +55,14 @@ var notShown = map[string]string{
 	"G028": ofTaste, "G030": ofTaste, "G032": ofTaste, "G034": ofTaste, "G035": ofTaste, "G037": ofStores, "G038": ofStores,
 	"G039": "hedges without a budget are played under G042, with it off", "G040": ofTaste, "G045": "what is not tried again is a single try, which docs/defaults.md has as plain", "G041": "a write that is hedged is played under G001",
 	"G043": ofOthers, "G044": ofOthers, "G046": ofOthers, "G047": ofKnowledge, "G048": ofKnowledge, "G049": ofFleets,
+	"G065": "it is arithmetic: TestTheMachineUsesAQuotaWhole plays the number that is right", "G066": ofTaste, "G067": "TestWhatASecondAttemptIsFor plays it: random policies have no endpoints",
+	"G068": "there is nothing that one endpoint does worse than none", "G069": "random policies have no endpoints",
 }
 
 // reason is why a rule is not shown; the rules of routes and of graphs share one.
 func reason(id string) string {
 	switch {
-	case id >= "G050" && id < "G070":
+	case id >= "G050" && id < "G065":
 		return ofStores
 	case id >= "G070" && id < "G090":
 		return ofGraphs

@@ -99,7 +99,7 @@ func (w *world) full(service int) float64 {
 	if v.Limit.Rate > 0 && !v.Limit.PerCaller {
 		c = min(c, v.Limit.Rate)
 	}
-	return c
+	return min(c, w.quotaRate(service))
 }
 
 func (w *world) capacityAt(service int, at time.Duration) float64 {

@@ -92,6 +92,7 @@ func (r *reader) service(v *namedService, node yamlstrict.Node) {
 		it.never("with one replica", "balance")
 	}
 	it.limit(&v.Limit)
+	it.quotas(&v.Quotas)
 	it.pauses(&v.Pauses)
 	it.admission(&v.Admission)
 	v.calls = r.edges(it, v.Calls)
@@ -145,6 +146,7 @@ func (r *reader) edges(of item, nodes []yamlstrict.Node) (edges []namedEdge) {
 			it.fail("fan", "fan is more than a thousand", "write less")
 		}
 		it.cache(&e.Cache)
+		it.uses(&e.edge)
 		if it.has("connections") && e.Connections.Size == 0 {
 			it.fail("connections", "connections.size is missing", "write how many there may be, such as connections: {size: 20}")
 		}

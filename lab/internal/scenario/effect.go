@@ -28,6 +28,7 @@ func (r *reader) effects(d *document) {
 		}
 		r.served(it, i)
 	}
+	r.metered()
 	for i, node := range d.Faults {
 		r.strikes(r.decode(fmt.Sprintf("fault %d", i+1), node, new(fault)), &r.file.faults[i])
 	}

@@ -34,7 +34,7 @@ func (l *lowering) steps(calls []namedEdge) (steps []sim.Step) {
 			Fan: int(e.Fan), Quorum: int(e.Quorum), Chance: float64(e.Chance),
 			Edge: sim.Edge{
 				To: e.to, Rules: rules, Network: e.Network.Dist, Loss: float64(e.Loss), Method: string(e.Method), Keyed: e.Keyed || l.keyed[e.Policy],
-				Deadline: e.Propagate, Blunt: e.IgnoresHints, Priority: e.priority(), Cache: e.Cache.lower(), Conns: e.Connections.lower(),
+				Deadline: e.Propagate, Blunt: e.IgnoresHints, Priority: e.priority(), Cache: e.Cache.lower(), Conns: e.Connections.lower(), Uses: e.lowerUses(),
 			},
 		})
 	}
@@ -46,7 +46,7 @@ func (l *lowering) service(s *namedService) sim.Service {
 		Name: s.name, Replicas: int(s.Replicas), Balance: sim.Balance(s.Balance), Workers: int(s.Workers),
 		Discipline: sim.Discipline(s.Order), Queue: int(s.Queue), Target: time.Duration(s.Target), Interval: time.Duration(s.Interval),
 		DropExpired: s.DropExpired, Time: s.Time.Dist, ByCall: s.ByCall, Crowd: float64(s.Crowd), RefuseCost: float64(s.RefuseCost),
-		Honours: s.HonoursKeys, Marks: s.StopsRetries, Limit: s.Limit.lower(), Pauses: sim.Pauses{Every: s.Pauses.Every.Dist, For: s.Pauses.For.Dist}, Admission: s.Admission.lower(),
+		Honours: s.HonoursKeys, Marks: s.StopsRetries, Limit: s.Limit.lower(), Quotas: s.Quotas.lower(), Pauses: sim.Pauses{Every: s.Pauses.Every.Dist, For: s.Pauses.For.Dist}, Admission: s.Admission.lower(),
 		Plan: sim.Plan{Steps: l.steps(s.calls), Deadline: time.Duration(s.Deadline)},
 	}
 }

@@ -76,6 +76,7 @@ var sections = []struct {
 	{reflect.TypeFor[admission](), "services: NAME: admission:"},
 	{reflect.TypeFor[pauses](), "services: NAME: pauses:"},
 	{reflect.TypeFor[limit](), "limit: of services and faults"},
+	{reflect.TypeFor[quotas](), "services: NAME: quotas:"},
 	{reflect.TypeFor[fault](), "faults: []"},
 	{reflect.TypeFor[mapping](), "map:"},
 	{reflect.TypeFor[plan](), "The file of a plan"},
@@ -99,18 +100,20 @@ func (r *reference) keys() {
 // valueNames are what values are called, and what they look like. A value of another type
 // is a word, a list, a section, or plain.
 var valueNames = map[reflect.Type][3]string{
-	reflect.TypeFor[span]():    {"duration", "`250ms`, `1m30s`", "longer than nothing, at most a month"},
-	reflect.TypeFor[instant](): {"time", "`0s`, `2m`", "since the beginning of the run"},
-	reflect.TypeFor[whole]():   {"count", "`3`", "1 to ten million"},
-	reflect.TypeFor[slots]():   {"count or learned", "`3`, `learned`", "1 to ten million, or the word"},
-	reflect.TypeFor[places]():  {"count or none", "`3`, `none`", "1 to ten million, or the word"},
-	reflect.TypeFor[share]():   {"share", "`50%`", "above 0 %, at most 100 %"},
-	reflect.TypeFor[percent](): {"percentage", "`150%`", "above 0 %, at most a thousandfold"},
-	reflect.TypeFor[rate]():    {"rate", "`100/s`, `6/m`, `1/h`", "at most a million a second"},
-	reflect.TypeFor[factor]():  {"factor", "`0.25`, `3`", "0.001 to 1000"},
-	reflect.TypeFor[dist]():    {"distribution", "`exp 20ms`", "of durations: see [below](#distributions)"},
-	reflect.TypeFor[window]():  {"times", "`2m..3m`", "from one time to another"},
-	reflect.TypeFor[replay]():  {"recording", "`from calls.csv, at time s`", "see [below](#what-was-measured-from-files)"},
+	reflect.TypeFor[span]():      {"duration", "`250ms`, `1m30s`", "longer than nothing, at most a month"},
+	reflect.TypeFor[instant]():   {"time", "`0s`, `2m`", "since the beginning of the run"},
+	reflect.TypeFor[whole]():     {"count", "`3`", "1 to ten million"},
+	reflect.TypeFor[slots]():     {"count or learned", "`3`, `learned`", "1 to ten million, or the word"},
+	reflect.TypeFor[places]():    {"count or none", "`3`, `none`", "1 to ten million, or the word"},
+	reflect.TypeFor[share]():     {"share", "`50%`", "above 0 %, at most 100 %"},
+	reflect.TypeFor[percent]():   {"percentage", "`150%`", "above 0 %, at most a thousandfold"},
+	reflect.TypeFor[rate]():      {"rate", "`100/s`, `6/m`, `1/h`", "at most a million a second"},
+	reflect.TypeFor[factor]():    {"factor", "`0.25`, `3`", "0.001 to 1000"},
+	reflect.TypeFor[dist]():      {"distribution", "`exp 20ms`", "of durations: see [below](#distributions)"},
+	reflect.TypeFor[window]():    {"times", "`2m..3m`", "from one time to another"},
+	reflect.TypeFor[allowance](): {"quota", "`500 requests/1m`, `25 usd/24h window`", "an amount, a unit and a span, 100 ms to 32 days"},
+	reflect.TypeFor[usage]():     {"usage", "`900 tokens`, `lognormal 700/5000 tokens`", "a distribution of plain numbers (a number alone, `exp`, `lognormal`, `uniform`, or parts of these), and a unit"},
+	reflect.TypeFor[replay]():    {"recording", "`from calls.csv, at time s`", "see [below](#what-was-measured-from-files)"},
 }
 
 func (r *reference) kind(t reflect.Type) string {
@@ -201,7 +204,7 @@ func kindComments(t *testing.T) (says []string) {
 }
 
 func (r *reference) metrics() {
-	f := &File{fleets: []namedFleet{{name: "FLEET", queued: true}, {name: "b", calls: withAll}}, services: []namedService{{name: "SERVICE"}}}
+	f := &File{fleets: []namedFleet{{name: "FLEET", queued: true}, {name: "b", calls: withAll}}, services: []namedService{{name: "SERVICE", service: withQuotas}}}
 	r.linef("## Metrics\n\nAssertions, `Report.Metric` and package labtest use these keys.\n\n| metric | | is | better | in phases |\n|---|---|---|---|---|")
 	of := map[string]string{"": "", "SERVICE": "(SERVICE)", "FLEET": "(FLEET)"}
 	for _, d := range append(f.defs(), ofRun...) {

@@ -284,6 +284,14 @@ type edge struct {
 	// Connections are what the call is made over. Left out, any number is there and costs
 	// nothing.
 	Connections connections
+
+	// Uses is what each attempt of the call uses of the quotas of the service, such as lognormal 700/5000
+	// tokens. Answers say what it was, as the usage of language models does.
+	Uses []usage
+
+	// Estimates is what the caller says before that it will use, as a multiple of what it does: 1 is right, 3
+	// three times too much. Left out, it says nothing, and the estimate of the policy counts.
+	Estimates factor
 }
 
 // connections are those of each client of the fleet, or of each replica of the service, that

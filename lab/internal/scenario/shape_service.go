@@ -60,6 +60,9 @@ type service struct {
 	// Limit is its rate limit.
 	Limit limit
 
+	// Quotas are how much of several things its callers may use in a time.
+	Quotas quotas
+
 	// Admission is what it lets in, before its workers and their queue.
 	Admission admission
 
@@ -161,6 +164,29 @@ type limit struct {
 
 	// PerCaller gives each client the whole rate.
 	PerCaller bool
+}
+
+// quotas are what a paid API has in place of a rate limit, or beside it. A request takes what its call
+// uses of all of them, or is refused with 429 and takes nothing.
+type quotas struct {
+	// List is how much there is, such as 500 requests/1m and 200000 tokens/1m. It comes back steadily, or
+	// at once at the end of each span: 25 usd/24h window. Each request is one of requests; what
+	// else it uses, its call says.
+	List []allowance
+
+	// PerCaller gives each client quotas of its own, as with a key each.
+	PerCaller bool
+
+	// Tells is what each answer says is left, as in headers: left, the truth; nothing; none, that nothing is
+	// left, whatever is; all, that all is. Left out, it means left.
+	Tells tellsWord
+
+	// RetryAfter is what a refusal says of when to come again. Left out, it says
+	// nothing.
+	RetryAfter span
+
+	// Exact says when there will be room instead.
+	Exact bool
 }
 
 // fault is something that goes wrong for a while.

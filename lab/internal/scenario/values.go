@@ -61,6 +61,7 @@ type (
 	inboxWord   sim.Inbox
 	harmWord    sim.Harm
 	methodWord  string // empty is left out
+	tellsWord   sim.Tells
 )
 
 // The longest and the most that a file may ask for: what is beyond would only ever
@@ -86,6 +87,9 @@ func spellings(files *files) map[reflect.Type]yamlstrict.Scalar {
 		reflect.TypeFor[dist]():        {Parse: files.dist},
 		reflect.TypeFor[replay]():      {Parse: files.replay},
 		reflect.TypeFor[window]():      {Parse: parseWindow},
+		reflect.TypeFor[allowance]():   {Parse: parseAllowance},
+		reflect.TypeFor[usage]():       {Parse: parseUsage},
+		reflect.TypeFor[tellsWord]():   wordScalar(tells, func(i int) any { return tellsWord(i) }),
 		reflect.TypeFor[loopWord]():    wordScalar(loops, func(i int) any { return loopWord(i) }),
 		reflect.TypeFor[balanceWord](): wordScalar(balances, func(i int) any { return balanceWord(i) }),
 		reflect.TypeFor[orderWord]():   wordScalar(orders, func(i int) any { return orderWord(i) }),

@@ -62,7 +62,7 @@ func (s *sim) startCall(j *job, e int, k uint64) {
 	safe := machine.IdempotentMethod(ed.Method)
 	use := machine.UseKey(rules.Key, safe, ed.Keyed)
 	c.keyed = use.Carried()
-	p := machine.Params{Safe: safe || c.keyed, Waker: c, Priority: ed.Priority}
+	p := machine.Params{Safe: safe || c.keyed, Waker: c, Priority: ed.Priority, Cost: ed.cost(s.seed, id)}
 	p.NoHedge = ed.Method != "" && !machine.HedgeableMethod(ed.Method, rules.Safe)
 	if j.deadline != clock.Never {
 		p.Deadline = j.deadline
@@ -157,11 +157,12 @@ type attempt struct {
 	answer    answer
 	after     time.Duration
 	priority  int8
-	admitted  clock.Instant     // to the workers
-	slots     [2]admission.Slot // of the workers and of the Admission
-	seat      *seat             // in a queue; nil unless it waits
-	did       bool              // its work was done, or had been before under its key
-	bad       flaw              // of its answer
+	admitted  clock.Instant      // to the workers
+	slots     [2]admission.Slot  // of the workers and of the Admission
+	seat      *seat              // in a queue; nil unless it waits
+	did       bool               // its work was done, or had been before under its key
+	bad       flaw               // of its answer
+	told      []policy.Remaining // what its answer says is left; nil if it says nothing
 	conn      hold
 }
 

@@ -46,6 +46,9 @@ type Work struct {
 	Useful      time.Duration // work whose caller waited for the answer
 	Wasted      time.Duration // work for callers who had gone
 	RefuseWork  time.Duration
+	OverQuota   int64                     // of those refused: because a quota had not enough left
+	Taken       [policy.MaxQuotas]float64 // of each quota
+	Back        [policy.MaxQuotas]float64 // of each quota, what came back, or would have if it had been used up
 }
 
 // spent counts a piece of work: useful if the caller still waits for its answer.
@@ -185,4 +188,8 @@ func (w *Work) add(o *Work) {
 	w.LostAnswers, w.Failed = w.LostAnswers+o.LostAnswers, w.Failed+o.Failed
 	w.Effects, w.Duplicates = w.Effects+o.Effects, w.Duplicates+o.Duplicates
 	w.Replays, w.Useful, w.Wasted, w.RefuseWork = w.Replays+o.Replays, w.Useful+o.Useful, w.Wasted+o.Wasted, w.RefuseWork+o.RefuseWork
+	w.OverQuota += o.OverQuota
+	for i := range w.Taken {
+		w.Taken[i], w.Back[i] = w.Taken[i]+o.Taken[i], w.Back[i]+o.Back[i]
+	}
 }

@@ -18,8 +18,9 @@ type service struct {
 	turn     int
 	active   []activeFault
 	limits   *limiters
-	under    int           // requests being worked on, at all replicas
-	worked   time.Duration // how long they were, all together, until moved
+	accounts map[[2]int]*account // of its quotas, by who calls
+	under    int                 // requests being worked on, at all replicas
+	worked   time.Duration       // how long they were, all together, until moved
 	moved    clock.Instant
 	n        *Work
 }
@@ -151,9 +152,12 @@ func (s *sim) work(v *service, r *replica, a *attempt) {
 	}
 }
 
-// admit asks the service's own rate limit.
+// admit asks the service's own rate limit, and its quotas.
 func (s *sim) admit(v *service, a *attempt) bool {
 	ok, after := s.limit(v.limits, &v.Limit, a)
+	if ok {
+		ok, after = charge(s, v, a)
+	}
 	if !ok {
 		s.reply(a, throttled, after)
 	}

@@ -28,6 +28,7 @@ const (
 	forPauses
 	forShares
 	forStore
+	forUses
 )
 
 // sim is one run.

@@ -61,6 +61,9 @@ func (s *sim) brought(a *attempt) policy.Outcome {
 	case s.edges[a.edge].Blunt && o.Class != policy.ClassSuccess:
 		o = withoutHints(o)
 	}
+	if c.tape == nil {
+		hear(s, c, a, &o)
+	}
 	if c.log != nil && s.watch.Heard != nil {
 		s.watch.Heard(c.id, c.edge, a.try, s.now.Sub(a.sent), o)
 	}

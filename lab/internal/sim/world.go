@@ -83,6 +83,7 @@ type Edge struct {
 	Priority bulkhead.Priority
 	Cache    *Cache // beside the call; nil means none
 	Conns    *Conns // nil means any number, which costs nothing
+	Uses     []Use  // of quotas, each of another unit
 }
 
 // Balance says which replica gets an attempt.
@@ -125,6 +126,7 @@ type Service struct {
 	Honours     bool          // idempotency keys: an answered call is answered again without work
 	Marks       bool          // says "do not retry" when a service below failed
 	Limit       Limit
+	Quotas      *Quotas // nil means none
 	Pauses      Pauses
 	Admission   *Admission // what it lets in before its workers; nil means all
 	Plan        Plan       // what it calls in turn, after its own work and while its worker waits

@@ -48,6 +48,10 @@ func (d *dice) rules() *machine.Rules {
 	if d.Yes(0.2) {
 		p.RateLimit = policy.RateLimit{Rate: 50, Burst: 1 + d.N(5)}
 	}
+	if d.Yes(0.2) {
+		p.RateLimit.MaxWait = one(d, 0, policy.Off, time.Second)
+		p.RateLimit.Quotas = []policy.Quota{{Unit: "tokens", Amount: 1 + 100*d.U(), Span: time.Second + d.upTo(5*time.Second), Window: d.Yes(0.3)}, {Unit: policy.Requests, Amount: 30}}
+	}
 	return rules(d, p)
 }
 
@@ -68,6 +72,9 @@ func (d *dice) steps(from, services int) (steps []Step) {
 		if d.Yes(0.3) {
 			e.Cache = &Cache{Keys: draw.NewZipf(1+d.N(100), d.U()), Size: d.N(50), TTL: one(d, 0, time.Second), Cold: d.Yes(0.5), Collapse: d.Yes(0.5)}
 		}
+		if d.Yes(0.5) {
+			e.Uses = []Use{{Unit: "tokens", Amount: d.time(), Says: one(d, 0, 0.3, 1, 3)}}
+		}
 		if d.Yes(0.3) {
 			e.Conns = &Conns{Size: 1 + d.N(5), Wait: one(d, 0, d.upTo(time.Second)), Open: d.time(), Idle: one(d, 0, d.upTo(time.Second)), Life: one(d, 0, d.upTo(time.Second))}
 		}
@@ -83,6 +90,12 @@ func (d *dice) service(i, n int) Service {
 	}
 	if d.Yes(0.2) {
 		v.Limit = d.limit()
+	}
+	if d.Yes(0.3) {
+		v.Quotas = &Quotas{PerCaller: d.Yes(0.3), Tells: Tells(d.N(4)), After: one(d, 0, time.Second), Honest: d.Yes(0.3)}
+		for _, unit := range []string{policy.Requests, "tokens", "usd"} {
+			v.Quotas.List = append(v.Quotas.List, Quota{Unit: unit, Amount: 20 + 100*d.U(), Span: time.Second + d.upTo(5*time.Second), Window: d.Yes(0.3)})
+		}
 	}
 	if d.Yes(0.3) {
 		v.Pauses = Pauses{draw.Exponential(ms + d.upTo(time.Second)), d.time()}
