@@ -80,12 +80,6 @@ func (l *level) amount() float64 {
 	return l.rules.Amount
 }
 
-// share is the part of the amount that others have agreed to leave to this process.
-type share struct {
-	part float64
-	on   bool
-}
-
 // part is this process's part of the amount: what was agreed on, or what it may have where no words tell what
 // others use.
 func (l *level) part(now clock.Instant) float64 {

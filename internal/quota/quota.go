@@ -109,6 +109,12 @@ func (g *Group) Reload(now clock.Instant, quotas []policy.Quota) {
 	}
 }
 
+// share is the part of the amount that others have agreed to leave to this process.
+type share struct {
+	part float64
+	on   bool
+}
+
 // Share puts in force which part of each quota this process may use, where several have agreed on parts. A part that
 // becomes larger fills in time: the process that had it may have used it just now.
 func (g *Group) Share(now clock.Instant, part func(*policy.Quota) (part float64, shared bool)) {
