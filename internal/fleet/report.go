@@ -98,7 +98,7 @@ type Demand struct {
 type Report struct {
 	Format  int                        `json:"v"`
 	ID      string                     `json:"id"`
-	Count   uint64                     `json:"n"`             // of the reports of this process, so that a new one is told from an old one
+	Count   uint64                     `json:"n"`             // of the reports of this process, which tells a new one from an old one
 	Ack     uint64                     `json:"a,omitempty"`   // the version of the pool that the process goes by
 	Leaves  bool                       `json:"end,omitempty"` // the process ends and holds nothing any more
 	Demands []Demand                   `json:"d,omitempty"`
