@@ -277,13 +277,16 @@ func (l *level) take(now clock.Instant, want float64) {
 	l.out++
 }
 
-// correct changes what an attempt has used by that much. Sum is l.sum when it was sent.
-func (l *level) correct(by, sum float64) {
+// correct changes what an attempt has used by that much. Sum is l.sum when it was sent, and what is returned is that as
+// it would have been with the right estimate: the word that the attempt brings knows what it used.
+func (l *level) correct(by, sum float64) float64 {
 	l.own = max(min(l.own-by, l.amount()), -l.amount())
-	if sum > l.word.sum {
-		l.sum += by
-	}
 	l.debt = max(l.debt+by, 0)
+	if sum <= l.word.sum {
+		return sum
+	}
+	l.sum += by
+	return sum + by
 }
 
 // hear takes the server's word, which an attempt brought that was sent when l.sum was sum. It reports

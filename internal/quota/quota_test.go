@@ -229,6 +229,25 @@ func TestAnOlderWordIsNoNews(t *testing.T) {
 	}
 }
 
+func TestWhatWasUsedCountsOnceInEitherOrder(t *testing.T) {
+	told := []policy.Remaining{{Unit: "tokens", Left: 70}}
+	for _, spentFirst := range []bool{true, false} {
+		g := hundred()
+		r := uses(g, 10)
+		ask(t, 0, 0, r, Taken, 0)
+		if spentFirst {
+			r.Spent(0, "tokens", 30)
+		}
+		r.Told(0, told)
+		if !spentFirst {
+			r.Spent(0, "tokens", 30)
+		}
+		if left := g.Stats(0)[0].Left; left != 70 {
+			t.Errorf("spent first %t: %v are left of 100, and 30 were used", spentFirst, left)
+		}
+	}
+}
+
 func TestWordsThatMakeNoSenseAreIgnored(t *testing.T) {
 	for _, w := range []policy.Remaining{
 		{Unit: "tokens", Left: math.NaN()}, {Unit: "tokens", Left: -1}, {Unit: "usd", Left: 0}, {Unit: "", Left: 0}, {Unit: "tokens", Left: 0, Window: time.Hour},

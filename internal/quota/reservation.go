@@ -158,7 +158,7 @@ func (p *part) end(now clock.Instant, unsent, refused bool) {
 	if unsent || refused && !p.spent {
 		l.refill(now)
 		debt := l.debt
-		l.correct(-p.want, p.sum)
+		p.sum = l.correct(-p.want, p.sum)
 		if !unsent {
 			l.debt = debt
 		}
@@ -199,7 +199,7 @@ func (p *part) use(now clock.Instant, amount float64) {
 	amount = min(amount, careless*l.amount())
 	l.refill(now)
 	l.pay(now)
-	l.correct(amount-p.want, p.sum)
+	p.sum = l.correct(amount-p.want, p.sum)
 	if !p.spent {
 		l.bias.learn(p.estimate, p.want, amount)
 	}
