@@ -131,6 +131,27 @@ func TestPartitionThatAskedForTimeIsNotForgotten(t *testing.T) {
 	})
 }
 
+// A key that used its quota must not have a new one because its partition was forgotten.
+func TestPartitionThatUsedItsQuotaIsNotForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := gabion.New("model", policy.Policy{
+			RateLimit:  policy.RateLimit{Quotas: []policy.Quota{{Unit: "tokens", Amount: 100, Span: time.Minute, Estimate: 100}}},
+			Partitions: policy.Partitions{Max: 1, Idle: time.Second},
+		})
+		d.Run(t.Context(), works, gabion.WithPartition("used"))
+		time.Sleep(30 * time.Second)
+		d.Run(t.Context(), works, gabion.WithPartition("other")) // which shares what has no quota
+		if got := partition(t, d, "used").Quotas[0].Left; got != 50 {
+			t.Errorf("%v are left", got)
+		}
+		time.Sleep(31 * time.Second)
+		d.Run(t.Context(), works, gabion.WithPartition("third"))
+		if got := partition(t, d, "third").Quotas[0].Left; got != 0 { // then it is, and there is room
+			t.Errorf("%v are left to the third", got)
+		}
+	})
+}
+
 // Partitions are bounded, those past the bound share one, and idle ones
 // make room, but never one in flight or with a breaker that is not closed.
 func TestPartitionsAreBounded(t *testing.T) {
