@@ -74,6 +74,33 @@ func TestARetryGoesElsewhereAndNeedsNoWait(t *testing.T) {
 	}
 }
 
+// An endpoint that asks for time has it, with and without breakers.
+func TestAnEndpointThatAskedForTimeIsLeftAlone(t *testing.T) {
+	for _, off := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			p := ways(policy.EndpointsOrdered, "primary", "backup")
+			p.Safe, p.Endpoints.Standing, p.Breaker.Off = true, policy.Off, off
+			d := gabion.New("payments", p)
+			var s seen
+			work := func(ctx context.Context) error {
+				if s.add(ctx) == "primary" {
+					return classify.Throttled(errors.New("429"), 4*time.Second)
+				}
+				return nil
+			}
+			for range 3 {
+				if err := d.Run(t.Context(), work); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Second)
+			}
+			if n := s.count(); n["primary"] != 1 || n["backup"] != 3 {
+				t.Errorf("breaker off %t: calls went by way of %v", off, s.names)
+			}
+		})
+	}
+}
+
 // What may have happened at one endpoint happens at no other, unless they know each other's keys.
 func TestACallWithAKeyStaysWhereItMayHaveHappened(t *testing.T) {
 	for _, c := range []struct {

@@ -141,12 +141,14 @@ func (r *Rules) with(list []policy.Endpoint) *Rules {
 // health says which endpoints get no attempts, and which of them are due to be asked again.
 func (ps *places) health(now clock.Instant) (out, due endpoints.Set) {
 	for i, p := range ps.list {
+		if now < clock.Instant(p.held.Load()) { // it asked for time, which is not the breaker's to say
+			out |= endpoints.Of(i)
+			continue
+		}
 		if p.guard.off() {
 			continue
 		}
 		switch shut, state := p.guard.shut(now), p.guard.breaker.State(); {
-		case now < clock.Instant(p.held.Load()):
-			out |= endpoints.Of(i)
 		case state == breaker.Open || state == breaker.HalfOpen || state == breaker.ForcedOpen:
 			if shut {
 				out |= endpoints.Of(i)
