@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -215,11 +217,16 @@ func TestAHedgeTakesWhatIsThereOrIsNotMade(t *testing.T) {
 				}, "a", "b")
 				goes(t, d, tt.first, "a", 0, gabion.WithEndpoint("a"))
 				goes(t, d, tt.other, "b", 0, gabion.WithEndpoint("b"))
+				var mu sync.Mutex // guards went: a hedge runs beside the first attempt
 				var went []string
 				_, err := gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) {
+					mu.Lock()
 					went = append(went, gabion.EndpointOf(ctx).Name)
+					mu.Unlock()
 					return 0, takes(ctx, time.Second)
 				}, gabion.WithCost("tokens", 30))
+				mu.Lock()
+				defer mu.Unlock()
 				if err != nil || !slices.Equal(went, tt.want) {
 					t.Errorf("it went to %v: %v", went, err)
 				}
@@ -234,7 +241,7 @@ func TestAHedgeTakesWhatIsThereOrIsNotMade(t *testing.T) {
 func TestAHedgeUnderQuotas(t *testing.T) {
 	for _, tt := range []struct {
 		first    float64
-		attempts int
+		attempts int64
 		left     float64 // of 100, at the end of the call a second later
 	}{{0, 2, 41}, {60, 1, 11}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -244,10 +251,10 @@ func TestAHedgeUnderQuotas(t *testing.T) {
 			if err := spend(d, tt.first); err != nil {
 				t.Fatal(err)
 			}
-			n := 0
-			_, err := gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) { n++; return 0, takes(ctx, time.Second) }, gabion.WithCost("tokens", 30))
-			if err != nil || n != tt.attempts || left(d) != tt.left {
-				t.Errorf("%d attempts, %v left: %v", n, left(d), err)
+			var n atomic.Int64 // a hedge runs beside the first attempt
+			_, err := gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) { n.Add(1); return 0, takes(ctx, time.Second) }, gabion.WithCost("tokens", 30))
+			if err != nil || n.Load() != tt.attempts || left(d) != tt.left {
+				t.Errorf("%d attempts, %v left: %v", n.Load(), left(d), err)
 			}
 			synctest.Wait()
 			gabiontest.NothingHeld(t, d)

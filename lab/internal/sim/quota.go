@@ -1,6 +1,9 @@
 package sim
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
@@ -49,8 +52,9 @@ type Use struct {
 
 // account is what a caller has left, or all of them.
 type account struct {
-	left [policy.MaxQuotas]float64
-	at   clock.Instant // when that was right
+	left    [policy.MaxQuotas]float64
+	at      clock.Instant // when that was right
+	counted clock.Instant // until when what came back is counted
 }
 
 func (v *service) account(who [2]int) *account {
@@ -71,15 +75,34 @@ func (v *service) account(who [2]int) *account {
 	return acc
 }
 
-// bring brings an account to now, and counts what came back or could have.
-func (acc *account) bring(now clock.Instant, list []Quota, n *Work) {
+// count counts what came back until now, or could have.
+func (acc *account) count(now clock.Instant, list []Quota, n *Work) {
+	for i := range list {
+		n.Back[i] += list[i].back(now.Sub(acc.counted))
+	}
+	acc.counted = now
+}
+
+// countBack counts it of all accounts, where a phase ends in which n was counted.
+func (v *service) countBack(now clock.Instant) {
+	byCaller := func(a, b [2]int) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) }
+	for _, who := range slices.SortedFunc(maps.Keys(v.accounts), byCaller) { // sums of floats depend on the order
+		v.accounts[who].count(now, v.Quotas.List, v.n)
+	}
+}
+
+// back is what comes back in a time.
+func (q *Quota) back(d time.Duration) float64 {
+	return float64(q.Amount * (float64(d) / float64(q.Span)))
+}
+
+// bring brings an account to now.
+func (acc *account) bring(now clock.Instant, list []Quota) {
 	for i := range list {
 		q := &list[i]
-		back := float64(q.Amount * (float64(now.Sub(acc.at)) / float64(q.Span)))
-		n.Back[i] += back
 		switch {
 		case !q.Window:
-			acc.left[i] = min(q.Amount, acc.left[i]+back)
+			acc.left[i] = min(q.Amount, acc.left[i]+q.back(now.Sub(acc.at)))
 		case q.begun(now) > acc.at:
 			acc.left[i] = q.Amount
 		}
@@ -108,7 +131,11 @@ func charge(s *sim, v *service, a *attempt) (ok bool, after time.Duration) {
 	}
 	c, e := s.calls.at(a.call), &s.edges[a.edge]
 	acc := v.account([2]int{e.caller, c.who})
-	acc.bring(s.now, q.List, v.n)
+	within := s.now <= s.end // calls that wait at the end go on, and others don't begin
+	if within {
+		acc.count(s.now, q.List, v.n)
+	}
+	acc.bring(s.now, q.List)
 	var uses [policy.MaxQuotas]float64
 	ok = true
 	for i := range q.List {
@@ -120,7 +147,9 @@ func charge(s *sim, v *service, a *attempt) (ok bool, after time.Duration) {
 	if ok {
 		for i := range q.List {
 			acc.left[i] = max(acc.left[i]-uses[i], 0)
-			v.n.Taken[i] += uses[i]
+			if within {
+				v.n.Taken[i] += uses[i]
+			}
 		}
 	} else {
 		v.n.OverQuota++

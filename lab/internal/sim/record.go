@@ -63,6 +63,7 @@ func (r *recorder) enter(s *sim, phase int) {
 		}
 	}
 	for i := range s.services {
+		s.services[i].countBack(s.now)
 		s.services[i].n = &r.phases[phase].Services[i]
 	}
 }
@@ -145,6 +146,9 @@ func (r *recorder) answered(s *sim, j *job, ok bool) {
 // have to wait.
 func (r *recorder) unfinished(s *sim) {
 	end := max(s.now, s.end)
+	for i := range s.services {
+		s.services[i].countBack(s.end)
+	}
 	s.jobs.each(func(j *job) {
 		if j.fleet >= 0 && j.began >= clock.Instant(s.world.Warmup) {
 			f := &r.of(s, j.began).Fleets[j.fleet]
