@@ -102,10 +102,13 @@ func (g *Group) Reload(now clock.Instant, quotas []policy.Quota) {
 		g.fit(now, r)
 		g.line.insert(r)
 	}
-	woken := append([]*Reservation(nil), g.line.waiting...)
+	woken := make([]Waker, len(g.line.waiting))
+	for i, r := range g.line.waiting {
+		woken[i] = r.waker
+	}
 	g.mu.Unlock()
-	for _, r := range woken {
-		r.waker.Wake()
+	for _, w := range woken {
+		w.Wake()
 	}
 }
 
