@@ -19,7 +19,6 @@ type stage struct {
 	witness *witness
 	crew    *crew
 	rows    strings.Builder
-	began   time.Duration
 }
 
 // newStage starts processes that use a store, and lets them find their shares.

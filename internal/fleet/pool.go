@@ -184,8 +184,12 @@ func encode(record any) ([]byte, error) {
 	if len(b) > small {
 		var out bytes.Buffer
 		z, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // the level exists
-		z.Write(b)                                        // a Buffer never fails
-		z.Close()
+		if _, err := z.Write(b); err != nil {
+			return nil, err
+		}
+		if err := z.Close(); err != nil {
+			return nil, err
+		}
 		b = out.Bytes()
 	}
 	if len(b) > MaxRecord {

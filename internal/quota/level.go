@@ -277,8 +277,7 @@ func (l *level) take(now clock.Instant, want float64) {
 	l.out++
 }
 
-// correct changes what an attempt has used by that much. Sum is l.sum when it was sent, and what is returned is that as
-// it would have been with the right estimate: the word that the attempt brings knows what it used.
+// correct changes what an attempt has used by that much. It takes l.sum when that was sent, and returns it as it should have been.
 func (l *level) correct(by, sum float64) float64 {
 	l.own = max(min(l.own-by, l.amount()), -l.amount())
 	l.debt = max(l.debt+by, 0)

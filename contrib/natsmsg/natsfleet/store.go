@@ -154,8 +154,7 @@ func (s *Store) publish(ctx context.Context, p *fleet.Put, sequence uint64) (uin
 
 // swap puts or deletes what the version allows. Not made is no error.
 func (s *Store) swap(ctx context.Context, p *fleet.Put) (version uint64, made bool, err error) {
-	switch {
-	case p.Value == nil:
+	if p.Value == nil {
 		old, err := s.exists(ctx, p.Key) // for the message of that number may be another key's
 		if err != nil || old.version != p.Version || p.Version == 0 {
 			return 0, err == nil && old.version == p.Version, err
@@ -168,13 +167,12 @@ func (s *Store) swap(ctx context.Context, p *fleet.Put) (version uint64, made bo
 			return 0, false, fmt.Errorf("swap: %w", err)
 		}
 		return 0, true, nil
-	default:
-		if version, err = s.publish(ctx, p, p.Version); errors.Is(err, errLost) && p.Version == 0 {
-			version, err = s.takePlace(ctx, p)
-		}
-		if errors.Is(err, errLost) {
-			return 0, false, nil
-		}
+	}
+	if version, err = s.publish(ctx, p, p.Version); errors.Is(err, errLost) && p.Version == 0 {
+		version, err = s.takePlace(ctx, p)
+	}
+	if errors.Is(err, errLost) {
+		return 0, false, nil
 	}
 	if err != nil {
 		return 0, false, fmt.Errorf("swap: %w", err)
