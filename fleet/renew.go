@@ -147,7 +147,7 @@ func (m *Member) divide(ctx context.Context) (asked clock.Instant, r Result, poo
 	}
 	reports := parseReports(&r)
 	next := fleet.Divide(old, reports, r.Now, m.o.Lease, skew(m.o.Lease))
-	next.Known = known(reports, r.Now)
+	next.Known = known(reports, r.Now, old)
 	value, err := next.Encode()
 	if err != nil {
 		return asked, r, nil, err
@@ -197,6 +197,7 @@ func (m *Member) look(ctx context.Context) {
 func (m *Member) leave() {
 	m.enforce(m.alone())
 	report := m.holder.Leave(m.now())
+	report.Facts = m.gather() // what it learned is for those that come after it
 	value, err := report.Encode()
 	if err == nil {
 		ctx := context.Background()

@@ -42,6 +42,7 @@ type Endpoint struct {
 	gone     bool          // it is left out
 	changed  clock.Instant // when it was left out, or came back
 	starting bool          // it came back, and has not its whole share yet
+	guessed  bool          // cost is what others say
 }
 
 const (
@@ -78,6 +79,9 @@ func (e *Endpoint) Leave(now clock.Instant, took time.Duration, r Result) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.out--
+	if e.guessed && r != Nothing {
+		e.cost, e.guessed = 0, false
+	}
 	cost, t := e.known(now), float64(max(took, 1))
 	switch r {
 	case Nothing:
@@ -150,6 +154,25 @@ func (e *Endpoint) Join(now clock.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.starting, e.changed = true, now
+}
+
+// Expect says what an attempt takes, as others know it. It counts until the first attempt has ended.
+func (e *Endpoint) Expect(now clock.Instant, cost time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.sent == 0 && e.cost == 0 && cost > 0 {
+		e.cost, e.moved, e.guessed = float64(cost), now, true
+	}
+}
+
+// Learned is what an attempt takes, as far as this process knows it by itself; zero means not known.
+func (e *Endpoint) Learned(now clock.Instant) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.guessed {
+		return 0
+	}
+	return time.Duration(e.known(now))
 }
 
 // share is the part of its usual share that it gets now.
