@@ -93,6 +93,9 @@ func (m *Member) factsOf(name string, d *gabion.Dependency, s *gabion.Stats) dep
 		Calls: s.Totals.Calls, Succeeded: s.Totals.Succeeded, Refused: s.Totals.Unsent, P99: s.Latency.P99.Microseconds(),
 		Learned: learnedOf(&memory),
 	}
+	if n := m.needs.of[name]; n != nil && f.Learned != nil {
+		n.hydrated = true // it has something of its own
+	}
 	add := func(p *policy.PartitionStats) {
 		if st := p.Breaker.State; !p.Guarded || st != policy.StateOpen && st != policy.StateHalfOpen || len(f.Open) == mostOpen {
 			return

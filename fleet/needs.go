@@ -39,7 +39,7 @@ type need struct {
 	calls        int64         // by then
 	leased       bool
 
-	hydrated bool // it was given what others had learned
+	hydrated bool // it has learned something, or was given what others had learned
 }
 
 // busyFor is for how long after a call a process wants a part of the retry budget's floor.

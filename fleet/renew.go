@@ -200,10 +200,25 @@ func (m *Member) leave() {
 	report.Facts = m.gather() // what it learned is for those that come after it
 	value, err := report.Encode()
 	if err == nil {
+		m.settle()
 		ctx := context.Background()
 		_, _, err = m.ask(ctx, Batch{Puts: []Put{{Key: podsKey(m.o.Name) + m.o.ID, Value: value, Lasts: remembered * m.o.Lease}}})
 	}
 	m.left(err)
+}
+
+// settle waits for a renewal that Close has interrupted: while it is out, nothing else is asked.
+func (m *Member) settle() {
+	if m.hangs == nil {
+		return
+	}
+	timer := time.NewTimer(patience(m.o.Lease) / 2)
+	defer timer.Stop()
+	select {
+	case <-m.hangs:
+		m.hangs = nil
+	case <-timer.C:
+	}
 }
 
 // alone is what a process has that left the fleet: what it declares for a store that is away. Its limits are not its own again,
