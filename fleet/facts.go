@@ -193,7 +193,7 @@ func (m *Member) learn(p *fleet.Pool) {
 	if json.Unmarshal(p.Known, &k) != nil {
 		return
 	}
-	m.remember(&k)
+	remember(m, &k)
 	left := fresh - m.heard.Sub(time.UnixMilli(k.At))
 	if left <= 0 || left > 2*fresh {
 		return

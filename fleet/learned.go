@@ -93,7 +93,7 @@ type witness struct {
 	*learnedFacts
 }
 
-// learned is what the pool has for processes that start: the middle of what at least so many reports of the last minute
+// learned is what the pool has for processes that start: the middle of what at least two reports, and one in ten, of the last minute
 // say, those of processes that have left included, and else what the pool before had, while it is young enough.
 func learned(reports []fleet.Report, now time.Time, before map[string]learnedFacts) map[string]learnedFacts {
 	said, members := map[string][]witness{}, 0
@@ -219,7 +219,7 @@ func of[T any, N int | int64 | float64](all []T, least int, number func(T) N) N 
 }
 
 // remember gives dependencies that have just begun what others have learned.
-func (m *Member) remember(k *knownFacts) {
+func remember(m *Member, k *knownFacts) {
 	for name, n := range m.needs.of {
 		f, known := k.Learned[name]
 		if !known || n.hydrated || !young(f.At, m.heard) {

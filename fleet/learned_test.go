@@ -20,7 +20,7 @@ import (
 func measuring() policy.Policy {
 	return policy.Policy{
 		Timeout: policy.Timeout{Call: 30 * time.Second, Attempt: 10 * time.Second, AttemptMin: 5 * time.Millisecond, Percentile: 0.95},
-		Retry:   policy.Retry{Attempts: 3},
+		Retry:   policy.Retry{Attempts: 3, Backoff: policy.Backoff{Base: 10 * time.Millisecond}},
 	}
 }
 
@@ -32,7 +32,7 @@ func dead(n *int) func(context.Context) error {
 	}
 }
 
-// hangs is a dependency that answers in 20 ms, but for one call in so many, which hangs.
+// hangs is a dependency that answers in 20 ms, but for every nth call, which hangs.
 func hangs(n *int, every int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		took := 20 * time.Millisecond

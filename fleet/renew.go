@@ -200,7 +200,7 @@ func (m *Member) leave() {
 	report.Facts = m.gather() // what it learned is for those that come after it
 	value, err := report.Encode()
 	if err == nil {
-		m.settle()
+		settle(m)
 		ctx := context.Background()
 		_, _, err = m.ask(ctx, Batch{Puts: []Put{{Key: podsKey(m.o.Name) + m.o.ID, Value: value, Lasts: remembered * m.o.Lease}}})
 	}
@@ -208,7 +208,7 @@ func (m *Member) leave() {
 }
 
 // settle waits for a renewal that Close has interrupted: while it is out, nothing else is asked.
-func (m *Member) settle() {
+func settle(m *Member) {
 	if m.hangs == nil {
 		return
 	}

@@ -209,7 +209,7 @@ func (e *Earned) Ended() (succeeded, of int) {
 	return bits.OnesCount64(e.ended & (1<<Lasting - 1)), int(e.ended >> Lasting)
 }
 
-// Doubt lowers what is there before the first success to what re-sends were worth to others, of which so many helped,
+// Doubt lowers what is there before the first success to the part of others' re-sends that helped,
 // but not to less than one re-send. It does nothing once something was earned or spent. Successes earn as before.
 func (e *Earned) Doubt(helped, of int) {
 	e.mu.Lock()

@@ -17,7 +17,7 @@ import (
 // Memory is what a State has learned by itself. Zero fields are not known.
 type Memory struct {
 	Limit           int // of the bulkhead, where it is learned
-	Helped, Resends int // of so many of the last re-sends so many succeeded
+	Helped, Resends int // of the last re-sends that ended, Helped succeeded
 	Parts           []PartMemory
 }
 
@@ -61,7 +61,7 @@ func MemoryOf(s *State, now clock.Instant) (m Memory) {
 	m.Parts = append(m.Parts, rest...)
 	m.Parts = m.Parts[:min(len(m.Parts), MaxMemories)]
 	for i := range m.Parts {
-		m.Parts[i].Timeout = s.measuredTime(now, r, m.Parts[i].Name)
+		m.Parts[i].Timeout = measuredTime(s, now, r, m.Parts[i].Name)
 	}
 	m.Parts = slices.DeleteFunc(m.Parts, func(p PartMemory) bool { return p == PartMemory{Name: p.Name} })
 	return m
@@ -86,7 +86,7 @@ func (p *place) memory(now clock.Instant) PartMemory {
 }
 
 // measuredTime is an attempt's time in a partition, if it was measured.
-func (s *State) measuredTime(now clock.Instant, r *Rules, name string) time.Duration {
+func measuredTime(s *State, now clock.Instant, r *Rules, name string) time.Duration {
 	p := &s.main
 	if name != "" {
 		ps := s.partitions()
@@ -150,7 +150,7 @@ func Remember(s *State, now, until clock.Instant, m *Memory) {
 		all.parts[one.Name] = one
 	}
 	s.extend(func(next *parts) { next.memory = all })
-	s.eachPartition(func(p *partition, name string) { s.recall(now, p, r, name) })
+	s.eachPartition(func(p *partition, name string) { recall(s, now, p, r, name) })
 	if ps := placesOf(s); ps != nil {
 		for _, p := range ps.list {
 			if one, known := all.parts[p.Name]; known {
@@ -171,7 +171,7 @@ func doubt(b *breaker.Breaker, now clock.Instant, broken bool) {
 }
 
 // recall gives a partition that has counted nothing what others know of it.
-func (s *State) recall(now clock.Instant, p *partition, r *Rules, name string) {
+func recall(s *State, now clock.Instant, p *partition, r *Rules, name string) {
 	more := s.part()
 	if more == nil || more.memory == nil || now >= more.memory.until {
 		return

@@ -255,7 +255,7 @@ func (s *State) newPartition(now clock.Instant, name string) *namedPartition {
 	p := &namedPartition{name: name}
 	r := s.rules.Load()
 	s.furnishPartition(now, &p.partition, r, name) // a reload that is under way reaches only older ones
-	s.recall(now, &p.partition, r, name)
+	recall(s, now, &p.partition, r, name)
 	return p
 }
 

@@ -142,7 +142,11 @@ func TestAnOperatorWithoutTheRightToWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(admin.Close)
-	if err := pgxfleet.Migrate(t.Context(), admin, "gabion_fleet"); err != nil {
+	table, err := pgxfleet.New(admin, "gabion_fleet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := table.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range []string{"CREATE ROLE looker LOGIN", "GRANT SELECT ON gabion_fleet TO looker"} {
