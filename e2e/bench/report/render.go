@@ -111,7 +111,7 @@ func (p *page) targets() {
 	p.Line("")
 	if read, ok := minus(ns("floor", "monotonic-read", "single"), ns("floor", "function-call", "single"))(p.r); ok {
 		p.Line("Those in nanoseconds were set on a machine that reads its monotonic clock in %v ns and on which the harness takes %v ns. In this run a reading "+
-			"took %s ns. The verdict is about the measured value. There is none where a row differs between rounds by more than ±%d %%. *Adjusted* subtracts only the additional time of the clock and the harness on this machine. "+
+			"took %s ns. The verdict is about the measured value. A row that differs between rounds by more than ±%d %% gives no verdict. *Adjusted* subtracts only the additional time of the clock and the harness on this machine. "+
 			"*Primitives* is the time that would remain if gabion's own code took none: the clock readings, atomic operations, locks, allocations and timers that the promises need, each with its time in this run. A target below it can't be met on this machine.",
 			referenceRead, referenceCall, number(read), mostSpread)
 		p.Line("")
