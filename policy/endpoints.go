@@ -130,11 +130,15 @@ func (e Endpoint) wrong() (problem, proposal string) {
 		return "has a user or a password in its URL", "give them with each request"
 	case u != nil && (u.RawQuery != "" || u.Fragment != "" || u.ForceQuery):
 		return "has more than a path after its host", exampleURL
+	case u != nil && (strings.Contains(u.Path, "//") || slices.ContainsFunc(strings.Split(u.Path, "/"), dots)):
+		return "has an empty, . or .. part in its path", exampleURL
 	case !endpointName.MatchString(e.Name):
 		return "is no name of an endpoint", "write letters, digits, dots, colons, dashes and underscores, at most 128"
 	}
 	return "", ""
 }
+
+func dots(part string) bool { return part == "." || part == ".." }
 
 // same is what two endpoints must not have in common.
 func (e Endpoint) same() string {
