@@ -158,15 +158,15 @@ func checkEndpoints(c *check, e Endpoints) {
 		return
 	}
 	names, addresses := map[string]bool{}, map[string]bool{}
-	for _, one := range e.List {
+	for i, one := range e.List {
 		same := one.same()
 		switch problem, proposal := one.wrong(); {
 		case problem != "":
-			c.add(path, "", quoteShort(one.String()), problem, proposal)
+			c.addItem(path, i, quoteShort(one.String()), problem, proposal)
 		case names[one.Name]:
-			c.add(path, "", quoteShort(one.Name), "is there twice", "give each endpoint a name of its own")
+			c.addItem(path, i, quoteShort(one.Name), "is there twice", "give each endpoint a name of its own")
 		case same != "" && addresses[same]:
-			c.add(path, "", quoteShort(one.URL), "is there twice", "name each URL once: two endpoints at one place fail together")
+			c.addItem(path, i, quoteShort(one.URL), "is there twice", "name each URL once: two endpoints at one place fail together")
 		}
 		names[one.Name], addresses[same] = true, true
 	}

@@ -21,6 +21,7 @@ type Place struct {
 	Vars      []string // the variables that it takes its value from
 	Leaf      bool     // a value, not a section
 	Wrong     bool     // a mistake is there: what it would say is not known
+	Items     []Place  // of a list: those that were read, where each stands
 }
 
 // Scalar reads one type from text.
@@ -297,18 +298,24 @@ func (d *decoder) list(v reflect.Value, n *yaml.Node, path string, depth int) {
 		return
 	}
 	list := reflect.MakeSlice(v.Type(), 0, min(len(n.Content), maxNodes))
+	var items []Place
 	for _, c := range n.Content {
 		elem := reflect.New(v.Type().Elem()).Elem()
 		before := len(d.found)
 		d.value(elem, c, path, depth+1)
 		if c.Kind != yaml.ScalarNode || len(d.found) == before { // zero is not what a text means that can't be read
 			list = reflect.Append(list, elem)
+			items = append(items, Place{Line: c.Line, Col: c.Column})
 		}
 		if d.nodes > maxNodes {
 			break
 		}
 	}
 	v.Set(list)
+	if p, ok := d.places[path]; ok {
+		p.Items = items
+		d.places[path] = p
+	}
 }
 
 func (d *decoder) place(key, value *yaml.Node) Place {
