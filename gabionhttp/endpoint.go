@@ -122,8 +122,12 @@ func (c *exchange) astray() bool {
 	return false
 }
 
-// sameProvider reports whether a key for one URL means the same at another of the same host, by the endpoints of the policy.
+// sameProvider reports whether a key for one URL means the same at another of the same host, by the endpoints of the policy. Of
+// different hosts [strayed] judges.
 func sameProvider(list []policy.Endpoint, from, to *url.URL) bool {
+	if hostOf(from.Scheme, from.Host) != hostOf(to.Scheme, to.Host) {
+		return true
+	}
 	a, _ := owner(list, from)
 	b, several := owner(list, to)
 	return !several || a == b && a >= 0
