@@ -88,7 +88,7 @@ func climbs(u *url.URL) bool {
 }
 
 // owner is the place in the list of the endpoint that a URL lies at: of several at one host the one with the longest path. It is
-// -1 if there is none, or if servers may differ about that. Several says that the host has more than one.
+// -1 if it lies at no endpoint, or if servers may differ about that. Several says that the host has more than one.
 func owner(list []policy.Endpoint, of *url.URL) (at int, several bool) {
 	at, longest, here := -1, -1, 0
 	for i, e := range list {
@@ -110,12 +110,9 @@ func owner(list []policy.Endpoint, of *url.URL) (at int, several bool) {
 
 // astray reports whether a redirect led the request to another endpoint of the host, or to a place there that can't be told to be the
 // same one's. Endpoints of one host may be different providers, whose keys know nothing of each other.
-func (c *exchange) astray() bool {
-	if len(c.ways) == 0 || c.shared {
-		return false
-	}
-	for at := c.req; at.Response != nil; {
-		if at = at.Response.Request; at == nil || at.URL == nil || c.req.URL == nil || !sameProvider(c.ways, at.URL, c.req.URL) {
+func astray(req *http.Request, list []policy.Endpoint) bool {
+	for at := req; len(list) > 0 && at.Response != nil; {
+		if at = at.Response.Request; at == nil || at.URL == nil || req.URL == nil || !sameProvider(list, at.URL, req.URL) {
 			return true
 		}
 	}

@@ -80,7 +80,7 @@ func TestRedirectsBetweenEndpointsOfOneHost(t *testing.T) {
 		{"POST", "/pay", false, []string{"POST /pay k"}, "a", false},
 		{"POST", "/pay/eu/new", false, nil, "", true}, // the longer path is another's
 		{"POST", "/other/new", false, nil, "", true},
-		{"POST", "/payments/new", false, nil, "", true}, // nobody's, and a name that only begins like one
+		{"POST", "/payments/new", false, nil, "", true}, // no endpoint's, and a name that only begins like one
 		{"POST", "/pay/%2e%2e/other/new", false, nil, "", true},
 		{"POST", "/pay/eu/new", true, []string{"POST /pay/eu/new k"}, "b", false},
 		{"GET", "/pay/eu/new", false, []string{"GET /pay/eu/new "}, "b", false}, // a read needs no key

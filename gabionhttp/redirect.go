@@ -20,7 +20,7 @@ var ErrKeyRedirected = errors.New("gabionhttp: a redirect leads a request with a
 // it would be carried out once more when the operation is repeated.
 func (c *exchange) redirected() error {
 	away := strayed(c.req, c.t.KeyHosts)
-	c.strayed = away || c.astray()
+	c.strayed = away || !c.shared && astray(c.req, c.ways)
 	if !c.strayed || reads(c.req.Method) || gabion.Key(c.req.Context()) == "" && !keyedBefore(c.req) {
 		return nil
 	}

@@ -162,11 +162,11 @@ func checkEndpoints(c *check, e Endpoints) {
 		same := one.same()
 		switch problem, proposal := one.wrong(); {
 		case problem != "":
-			c.addItem(path, i, quoteShort(one.String()), problem, proposal)
+			addItem(c, path, i, quoteShort(one.String()), problem, proposal)
 		case names[one.Name]:
-			c.addItem(path, i, quoteShort(one.Name), "is there twice", "give each endpoint a name of its own")
+			addItem(c, path, i, quoteShort(one.Name), "is there twice", "give each endpoint a name of its own")
 		case same != "" && addresses[same]:
-			c.addItem(path, i, quoteShort(one.URL), "is there twice", "name each URL once: two endpoints at one place fail together")
+			addItem(c, path, i, quoteShort(one.URL), "is there twice", "name each URL once: two endpoints at one place fail together")
 		}
 		names[one.Name], addresses[same] = true, true
 	}

@@ -215,9 +215,9 @@ func (c *check) quotas(list []Quota) {
 		r := q.resolved()
 		k := kind{r.Unit, r.Span, r.Window, r.Each}
 		if problem, proposal := q.wrong(); problem != "" {
-			c.addItem(path, i, q.String(), problem, proposal)
+			addItem(c, path, i, q.String(), problem, proposal)
 		} else if seen[k] {
-			c.addItem(path, i, q.String(), "has the unit and span of another", "keep the smaller one")
+			addItem(c, path, i, q.String(), "has the unit and span of another", "keep the smaller one")
 		}
 		seen[k] = true
 	}

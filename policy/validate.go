@@ -111,7 +111,7 @@ func (p Policy) Validate() error {
 type check struct{ found Mistakes }
 
 // addItem is add for one item of a list, from 0.
-func (c *check) addItem(path string, i int, value, problem, proposal string) {
+func addItem(c *check, path string, i int, value, problem, proposal string) {
 	c.found = append(c.found, Mistake{Path: path, Item: i + 1, Value: value, Problem: problem, Proposal: proposal})
 }
 
