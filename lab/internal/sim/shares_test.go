@@ -84,3 +84,20 @@ func TestSparseClientsThatShareAFloorSendAsOne(t *testing.T) {
 		})
 	}
 }
+
+// What each client declares for a lost store adds up (rule G084).
+func TestWhatLostComesTo(t *testing.T) {
+	for lost, want := range map[policy.Ratio]float64{0: 1000, 0.02: 1000, 0.05: 2500, policy.Off: 0} {
+		r := calling(t, 1000).Policy
+		r.Fleet.Lost = lost
+		w := steady(rules(t, r), 5000, 40*time.Second, Service{Time: draw.Constant(10 * ms)}, Fault{Kind: StoreDown, At: 10 * time.Second, For: 30 * time.Second})
+		w.Fleets[0].Clients, w.Fleets[0].Shares = 50, &Shares{Lease: 3 * time.Second, Network: draw.Exponential(ms)}
+		sum := int64(0)
+		for _, b := range play(t, w).Bins[20:40] {
+			sum += b.Attempts[0]
+		}
+		if got := float64(sum) / 20; got < want*0.95 || got > want*1.02 {
+			t.Errorf("lost %v: %.0f attempts a second, want %.0f", lost, got, want)
+		}
+	}
+}
