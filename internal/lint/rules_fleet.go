@@ -54,12 +54,12 @@ func shareBelowACall(s *subject) {
 	}
 }
 
-// longestTurn is how long a call may wait for its turn; 0 means without end.
+// longestTurn is how long a call may wait for its turn; 0 means that it does not wait, or without end.
 func (s *subject) longestTurn() time.Duration {
 	most, call := s.p.RateLimit.MaxWait, s.p.Timeout.Call
 	switch {
 	case most == policy.Off:
-		return 1 // it does not wait
+		return 0
 	case most > 0 && (call <= 0 || most < call):
 		return most
 	}

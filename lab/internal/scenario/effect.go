@@ -83,7 +83,9 @@ func (r *reader) strikes(it item, f *namedFault) {
 // mostCallers is the clients of the largest fleet, or replicas of a service, that call a service.
 func (f *File) mostCallers(service int) (most int) {
 	of := func(calls []namedEdge, count whole) {
-		if slices.ContainsFunc(calls, func(e namedEdge) bool { return e.to == service || f.policies != nil && endpointOf(f.policies.Policies[e.Policy], f.services[service].name) }) {
+		if slices.ContainsFunc(calls, func(e namedEdge) bool {
+			return e.to == service || f.policies != nil && endpointOf(f.policies.Policies[e.Policy], f.services[service].name)
+		}) {
 			most = max(most, int(count), 1)
 		}
 	}
