@@ -43,7 +43,10 @@ func TestClientsThatShareKeepOneLimit(t *testing.T) {
 			f.Clients, f.Session, f.Greedy = 50, c.session, c.greedy
 			f.Shares = &Shares{Lease: 3 * time.Second, Network: draw.Exponential(ms)}
 			r := play(t, w)
+			sum := int64(0)
+			defer func() { t.Logf("%.1f %% of the limit", float64(sum)/960) }()
 			for i, b := range r.Bins[4:100] {
+				sum += b.Attempts[0]
 				// Each client may have a burst of its share at hand: 20 in all.
 				if n := b.Attempts[0]; n < c.least || n > 1020 {
 					t.Errorf("%d attempts in second %d", n, i+4)
