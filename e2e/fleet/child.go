@@ -144,8 +144,8 @@ func (p *process) join() (leave func(), err error) {
 // The budget of wayResends.
 const (
 	resendRatio  = 0.1
-	resendFloor  = 2 // a second, of all processes
-	resendWindow = 2 * time.Second
+	resendFloor  = 4 // a second, of all processes
+	resendWindow = 5 * time.Second
 )
 
 func (p *process) policy() policy.Policy {

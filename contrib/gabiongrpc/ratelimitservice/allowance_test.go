@@ -9,8 +9,9 @@ import (
 type model struct {
 	said  answer
 	at    time.Time
-	since uint64 // hits let through since it was asked, by when it came
-	sound bool   // an answer is in force, as far as its time goes
+	since uint64 // hits let through since it was asked
+	fresh uint64 // the same of the question that is out
+	sound bool   // it is in force, as far as its time goes
 }
 
 // verdict is what a call gets.
@@ -50,11 +51,11 @@ func FuzzAllowance(f *testing.F) {
 				if got == refused {
 					continue
 				}
-				through, m.since = through+hits, m.since+hits
+				through, m.since, m.fresh = through+hits, m.since+hits, m.fresh+hits
 				before := a.pending
 				switch {
 				case a.ask(now):
-					told, out, m.since = told+a.take(), true, 0
+					told, out, m.fresh = told+a.take(), true, 0
 				case !a.asking:
 					given += before // while it pauses
 				}
@@ -66,9 +67,9 @@ func FuzzAllowance(f *testing.F) {
 				}
 				got := answer{code: codeOK + n%2, statuses: []status{{code: codeOK + n%2, limited: n&2 != 0, left: n >> 3, reset: time.Duration(n) * 20 * time.Millisecond}}}
 				a.learn(now, got)
-				m.said, m.at, m.sound = got, now, true
+				m.said, m.at, m.sound, m.since = got, now, true, m.fresh
 				more := a.take()
-				told, out = told+more, more > 0
+				told, out, m.fresh = told+more, more > 0, 0
 			case 5: // none
 				if !out {
 					continue
