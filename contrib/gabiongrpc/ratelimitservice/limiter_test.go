@@ -74,10 +74,13 @@ func TestTheServiceDecides(t *testing.T) {
 	if got := l.Stats(); got.Asked > asked+1 || got.Refused != 101 {
 		t.Errorf("%+v, and %d questions before", got, asked)
 	}
+	until(t, "all five are told", func() bool { return f.told() == 5 })
 	if err := l.Ask(ctx, 1, Descriptor{{"service", "other"}}); err == nil {
 		t.Error("the service has none left for others either, and was waited for")
 	}
+	f.mu.Lock()
 	in := f.asked[0]
+	f.mu.Unlock()
 	if got := in.String(); got == "" || in.Get(in.Descriptor().Fields().ByName("domain")).String() != "shop" {
 		t.Errorf("asked %s", got)
 	}
