@@ -36,7 +36,7 @@ var fleetRules = []Rule{
 // shareBelowACall: demand decides who has more, but where all want the same each has an equal share.
 func shareBelowACall(s *subject) {
 	n := float64(s.facts.Processes)
-	if rate, wait := float64(s.p.RateLimit.Rate), s.longestTurn(); s.p.Fleet.Rate && rate > 0 && wait > 0 {
+	if rate, wait := float64(s.p.RateLimit.Rate), longestTurn(&s.p); s.p.Fleet.Rate && rate > 0 && wait > 0 {
 		if between := time.Duration(n / rate * float64(time.Second)); between > wait {
 			s.find("rate_limit.rate", fmt.Sprintf("%v / %s: each has a turn every %s, and a call waits for %s at most: calls are refused though others use nothing", s.p.RateLimit.Rate, processes(s.facts.Processes), span(between), span(wait)),
 				"give calls more time to wait, call from fewer processes, or know that they are refused")
@@ -55,8 +55,8 @@ func shareBelowACall(s *subject) {
 }
 
 // longestTurn is how long a call may wait for its turn; 0 means that it does not wait, or without end.
-func (s *subject) longestTurn() time.Duration {
-	most, call := s.p.RateLimit.MaxWait, s.p.Timeout.Call
+func longestTurn(p *policy.Policy) time.Duration {
+	most, call := p.RateLimit.MaxWait, p.Timeout.Call
 	switch {
 	case most == policy.Off:
 		return 0
@@ -74,19 +74,16 @@ func shareOfALearnedLimit(s *subject) {
 }
 
 func lostAboveTheWhole(s *subject) {
-	lost := float64(s.p.Fleet.Lost)
-	if all := lost * float64(s.facts.Processes); all > 1+1e-9 {
-		fits := policy.Ratio(math.Floor(1e4/float64(s.facts.Processes)) / 1e4)
-		proposal := "leave it out: then the last shares hold, which are no more than the whole"
-		if fits > 0 {
-			proposal = fmt.Sprintf("write lost: %v, or leave it out: then the last shares hold, which are no more than the whole", fits)
-			s.find("fleet.lost", s.lostText(all), proposal, s.set("fleet.lost", fits.String()))
-			return
-		}
-		s.find("fleet.lost", s.lostText(all), proposal)
+	n := float64(s.facts.Processes)
+	all := float64(s.p.Fleet.Lost) * n
+	if all <= 1+1e-9 {
+		return
 	}
-}
-
-func (s *subject) lostText(all float64) string {
-	return fmt.Sprintf("lost %v × %s = %s of the whole while the store is away", s.p.Fleet.Lost, processes(s.facts.Processes), percent(all))
+	reason := fmt.Sprintf("lost %v × %s = %s of the whole while the store is away", s.p.Fleet.Lost, processes(s.facts.Processes), percent(all))
+	const leave = "leave it out: then the last shares hold, which are no more than the whole"
+	if fits := policy.Ratio(math.Floor(1e4/n) / 1e4); fits > 0 {
+		s.find("fleet.lost", reason, fmt.Sprintf("write lost: %v, or %s", fits, leave), s.set("fleet.lost", fits.String()))
+		return
+	}
+	s.find("fleet.lost", reason, leave)
 }

@@ -26,7 +26,7 @@ func (m *model) verdict(now time.Time, hits uint64) verdict {
 	return allowed
 }
 
-// An allowance refuses what its last answer does not allow, and nothing else; and what it lets through is told once.
+// An allowance refuses what its last answer does not allow, and nothing else; and each hit that it lets through goes to the service once.
 func FuzzAllowance(f *testing.F) {
 	f.Add([]byte{0, 1, 3, 2, 0, 1, 0, 9, 4, 5, 0, 1, 2, 7, 0, 1, 5, 0})
 	f.Add([]byte{0, 4, 1, 0, 0, 2, 3, 0, 0, 200, 6, 0, 0, 1, 1, 0})

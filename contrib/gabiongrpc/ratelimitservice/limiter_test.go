@@ -92,7 +92,7 @@ func TestTheServiceDecides(t *testing.T) {
 	}
 }
 
-// Without a Wait the answer counts for the calls that follow, and each hit is told once.
+// Without a Wait the answer counts for the calls that follow, and each hit goes to the service once.
 func TestNoCallWaitsAndAllHitsAreTold(t *testing.T) {
 	hold := make(chan struct{})
 	f := &service{code: codeOK, left: -1, reset: time.Hour, hold: hold}

@@ -63,7 +63,7 @@ type service struct {
 	server *grpc.Server
 	addr   string
 	code   uint32
-	left   int // of one limit for all; negative means that there is none
+	left   int // of one limit for all; negative means that there is no limit
 	reset  time.Duration
 	hold   chan struct{} // closed when it may answer; nil means at once
 	hits   uint64

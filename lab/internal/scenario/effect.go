@@ -30,7 +30,8 @@ func (r *reader) effects(d *document) {
 	}
 	r.metered()
 	for i := range r.file.fleets {
-		r.shared(r.decode(r.file.fleets[i].name, d.Clients[r.file.fleets[i].name], new(fleet)), &r.file.fleets[i])
+		f := &r.file.fleets[i]
+		r.decode(f.name, d.Clients[f.name], new(fleet)).shared(f)
 	}
 	for i, node := range d.Faults {
 		r.strikes(r.decode(fmt.Sprintf("fault %d", i+1), node, new(fault)), &r.file.faults[i])
@@ -73,7 +74,7 @@ func (r *reader) strikes(it item, f *namedFault) {
 		it.fail("kind", "clock_skew means nothing while no call of "+v.name+" sends its deadline along", "write propagate: true at a call")
 	case f.kind == sim.CacheDown && !slices.ContainsFunc(callsTo(r.file, f.service), namedEdge.cached):
 		it.fail("kind", "cache_down means nothing while no call of "+v.name+" has a cache", "write cache: {keys: 10000} at a call")
-	case f.Callers > 0 && !r.plan && int(f.Callers) >= r.file.mostCallers(f.service):
+	case f.Callers > 0 && !r.plan && int(f.Callers) >= mostCallers(r.file, f.service):
 		it.fail("callers", fmt.Sprintf("no %d clients that are alike call %s, so all of them have it", f.Callers+1, v.name), "write less, or leave callers out")
 	case v.Time.text == "" && r.file.replayed(f.service) == 0 && (f.kind == sim.BrownOut || f.kind == sim.Slow && f.Add == 0):
 		it.fail("kind", kinds[f.kind]+" means nothing for "+v.name+", whose work takes no time", "write how long its work takes")
@@ -81,7 +82,7 @@ func (r *reader) strikes(it item, f *namedFault) {
 }
 
 // mostCallers is the clients of the largest fleet, or replicas of a service, that call a service.
-func (f *File) mostCallers(service int) (most int) {
+func mostCallers(f *File, service int) (most int) {
 	of := func(calls []namedEdge, count whole) {
 		if slices.ContainsFunc(calls, func(e namedEdge) bool {
 			return e.to == service || f.policies != nil && endpointOf(f.policies.Policies[e.Policy], f.services[service].name)

@@ -34,13 +34,13 @@ func (it item) sharing(f *namedFleet) {
 }
 
 // shared refuses a store over which nothing would go by the file's policies.
-func (r *reader) shared(it item, f *namedFleet) {
-	if f.shares && !slices.ContainsFunc(f.calls, func(e namedEdge) bool { return shares(r.file.policies.Policies[e.Policy]) }) {
+func (it item) shared(f *namedFleet) {
+	if f.shares && !slices.ContainsFunc(f.calls, func(e namedEdge) bool { return shares(it.r.file.policies.Policies[e.Policy]) }) {
 		it.fail("store", "store means nothing while no policy of its calls shares a limit or has a breaker", "write fleet: {rate: true} in a policy")
 	}
 }
 
-// shares reports whether a policy has something to share, or others' breakers to hear of.
+// shares reports whether a policy has something to share, or a breaker whose state others want to know.
 func shares(p policy.Policy) bool {
 	f := p.Fleet
 	return f.Rate || f.Slots || f.Quotas || f.Budget || !p.Breaker.Off
