@@ -89,3 +89,26 @@ func TestMeasureBeside(t *testing.T) {
 	lease.all()
 	trip.all()
 }
+
+// GABION_FLEET=short takes a quarter of a minute for each while, and any other value a minute: what the slowest calls take while the
+// store is gone, beside what they take before and after.
+func TestMeasureTheSlowestWithoutAStore(t *testing.T) {
+	span := time.Minute
+	switch os.Getenv("GABION_FLEET") {
+	case "":
+		t.Skip("set GABION_FLEET=1: it takes four minutes")
+	case "short":
+		span /= 4
+	}
+	server := testservers.StartRedis(t, "--appendonly", "yes")
+	s := newStage(t, "redis://"+server.Addr, wayGabion, 50, 10*time.Second)
+	s.must(s.crew.evenly(0.5 * limit))
+	s.settle()
+	before := s.during("half of the limit", 15*time.Second, span, nothing)
+	server.Kill()
+	gone := s.during("and the store is gone", 0, span, nothing)
+	server.Restart()
+	after := s.during("and is back", 15*time.Second, span, nothing)
+	s.all()
+	s.Logf("p99.9 of a call is %v while the store is gone, %v before and %v after", gone.p999, before.p999, after.p999)
+}
