@@ -247,15 +247,16 @@ func rangeOfWorld(t *testing.T, name, faults, had string, c collector, file stri
 	scraped := scrapes{}
 	next, ended := policy.Instant(0), 0
 	var took []time.Duration
-	for e, err := range record.Entries(&text) {
+	for entry, err := range record.Entries(&text) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		e := entry.Event
 		for e.At >= next {
 			scraped.take(t, registry, next)
 			next += policy.Instant(5 * time.Second)
 		}
-		if c.event(e.Event); e.Kind == policy.KindReturned {
+		if c.event(e); e.Kind == policy.KindReturned {
 			if ended++; e.Reason == policy.None {
 				took = append(took, e.Took)
 			}
