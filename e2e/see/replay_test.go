@@ -65,7 +65,7 @@ func TestMetricsOfARegistryAreReplayed(t *testing.T) {
 			t.Run(exporter.name+"/"+w.name, func(t *testing.T) {
 				dir := t.TempDir()
 				file := filepath.Join(dir, "metrics.json")
-				answered, p99 := rangeOfWorld(t, w.name, w.faults, exporter.policy, exporter.make(), file)
+				calls, answered, p99 := rangeOfWorld(t, w.name, w.faults, exporter.policy, exporter.make(), file)
 				config := filepath.Join(dir, "gabion.yaml")
 				if err := os.WriteFile(config, []byte("version: 1\ndependencies:\n  "+exporter.policy+"\n"), 0o600); err != nil {
 					t.Fatal(err)
@@ -75,19 +75,22 @@ func TestMetricsOfARegistryAreReplayed(t *testing.T) {
 				if err != nil || !strings.HasPrefix(string(out), "The replay agrees with what happened.") {
 					t.Errorf("%v\n%s", err, out)
 				}
-				holdsAgainst(t, string(out), answered, p99)
+				holdsAgainst(t, string(out), calls, answered, p99)
 			})
 		}
 	}
 }
 
 // holdsAgainst reads the row of the whole, and holds its replay against what the lab knows.
-func holdsAgainst(t *testing.T, out string, answered float64, p99 time.Duration) {
+func holdsAgainst(t *testing.T, out string, calls int, answered float64, p99 time.Duration) {
 	t.Helper()
 	for line := range strings.Lines(out) {
 		f := strings.Fields(line)
 		if len(f) < 8 || f[0] != "whole" {
 			continue
+		}
+		if read, err := strconv.Atoi(f[1]); err != nil || math.Abs(float64(read-calls)) > 0.02*float64(calls) {
+			t.Errorf("%s calls were read, and there were %d", f[1], calls)
 		}
 		share, err := strconv.ParseFloat(strings.TrimSuffix(f[3], "%"), 64)
 		took, err2 := time.ParseDuration(f[7])
@@ -229,8 +232,8 @@ func own() collector {
 }
 
 // rangeOfWorld runs a world in the lab, tells a collector of its events, and writes what a server has that scrapes it every
-// five seconds of the world's time. It returns the truth: how many calls were answered, in percent, and their p99.
-func rangeOfWorld(t *testing.T, name, faults, had string, c collector, file string) (answered float64, p99 time.Duration) {
+// five seconds of the world's time. It returns the truth: how many calls there were, how many were answered, in percent, and their p99.
+func rangeOfWorld(t *testing.T, name, faults, had string, c collector, file string) (calls int, answered float64, p99 time.Duration) {
 	t.Helper()
 	s, err := lab.Parse(name, []byte("version: 1\ntitle: "+name+"\nduration: 3m\nreplications: 1\nclients:\n  shop: {count: 1, rate: 100/s, deadline: 2s, calls: [{to: db, network: exp 1ms}]}\n"+
 		"services:\n  db: {time: lognormal 40ms/200ms}\n"+faults+"policies:\n  "+had+"\n"))
@@ -245,7 +248,7 @@ func rangeOfWorld(t *testing.T, name, faults, had string, c collector, file stri
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(c)
 	scraped := scrapes{}
-	next, ended := policy.Instant(0), 0
+	next := policy.Instant(0)
 	var took []time.Duration
 	for entry, err := range record.Entries(&text) {
 		if err != nil {
@@ -257,7 +260,7 @@ func rangeOfWorld(t *testing.T, name, faults, had string, c collector, file stri
 			next += policy.Instant(5 * time.Second)
 		}
 		if c.event(e); e.Kind == policy.KindReturned {
-			if ended++; e.Reason == policy.None {
+			if calls++; e.Reason == policy.None {
 				took = append(took, e.Took)
 			}
 		}
@@ -265,7 +268,7 @@ func rangeOfWorld(t *testing.T, name, faults, had string, c collector, file stri
 	scraped.take(t, registry, next)
 	scraped.write(t, file)
 	slices.Sort(took)
-	return 100 * float64(len(took)) / float64(ended), took[len(took)*99/100]
+	return calls, 100 * float64(len(took)) / float64(calls), took[len(took)*99/100]
 }
 
 // scrapes are the samples of series, by their labels.
