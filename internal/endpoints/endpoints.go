@@ -44,6 +44,7 @@ type Endpoint struct {
 	good    clock.Instant // when an attempt last succeeded
 	worked  bool          // one ever did
 	changed clock.Instant // when it was left out, or came back
+	guessed bool          // cost is what others say
 }
 
 const (
@@ -79,6 +80,9 @@ func (e *Endpoint) Leave(now clock.Instant, took time.Duration, r Result) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.out.Add(-1)
+	if e.guessed && r != Nothing {
+		e.cost, e.guessed = 0, false
+	}
 	cost, t := e.known(now), float64(max(took, 1))
 	switch r {
 	case Nothing:
@@ -160,6 +164,25 @@ func (e *Endpoint) Join(now clock.Instant) {
 	defer e.mu.Unlock()
 	e.changed = now
 	e.starting.Store(true)
+}
+
+// Expect says what an attempt takes, as others know it. It counts until the first attempt has ended.
+func (e *Endpoint) Expect(now clock.Instant, cost time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.sent == 0 && e.cost == 0 && cost > 0 {
+		e.cost, e.moved, e.guessed = float64(cost), now, true
+	}
+}
+
+// Learned is what an attempt takes, as far as this process knows it by itself; zero means not known.
+func (e *Endpoint) Learned(now clock.Instant) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.guessed {
+		return 0
+	}
+	return time.Duration(e.known(now))
 }
 
 // share is the part of its usual share that it gets now.
