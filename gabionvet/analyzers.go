@@ -38,6 +38,10 @@ var (
 		{"G132", "deadcontext", "a call is given a context that has ended", deadContext},
 		{"G133", "triesatonce", "a loop tries many times without a wait", triesAtOnce},
 		{"G134", "retryafterignored", "a loop repeats a 429 and does not read Retry-After", retryAfterIgnored},
+		{"G135", "failurekept", "a sync.Once keeps the failure of its call for good", failureKept},
+		{"G136", "statusnotread", "an answer is decoded and its status not read", statusNotRead},
+		{"G137", "wrongunit", "a number of seconds or milliseconds becomes nanoseconds", wrongUnit},
+		{"G138", "onetimeoutforall", "the timeout of one attempt spans all attempts", oneTimeoutForAll},
 		{"G190", "ignorewithoutreason", "an ignore has no reason, or names no rule", checkIgnores},
 	}
 	ofRules = analyzers(rules)
@@ -81,7 +85,11 @@ var (
 	DeadContext           = ofRules[25] // G132
 	TriesAtOnce           = ofRules[26] // G133
 	RetryAfterIgnored     = ofRules[27] // G134
-	IgnoreWithoutReason   = ofRules[28] // G190
+	FailureKept           = ofRules[28] // G135
+	StatusNotRead         = ofRules[29] // G136
+	WrongUnit             = ofRules[30] // G137
+	OneTimeoutForAll      = ofRules[31] // G138
+	IgnoreWithoutReason   = ofRules[32] // G190
 )
 
 // StaleIgnore reports ignores that no longer keep a rule from reporting: G191. It runs all

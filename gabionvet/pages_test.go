@@ -45,7 +45,7 @@ func code(text, heading string) string {
 
 // imports of the code in pages, by the name that it uses.
 var imports = map[string]string{
-	"rand": "math/rand/v2", "http": "net/http", "sql": "database/sql", "gabion": "github.com/gabion-go/gabion",
+	"rand": "math/rand/v2", "http": "net/http", "sql": "database/sql", "json": "encoding/json", "gabion": "github.com/gabion-go/gabion",
 	"policy": "github.com/gabion-go/gabion/policy", "gabionsql": "github.com/gabion-go/gabion/gabionsql",
 	"uuid": "github.com/google/uuid", "retryablehttp": "github.com/hashicorp/go-retryablehttp",
 }
@@ -56,7 +56,7 @@ func file(name, body string) string {
 	seen := map[string]bool{}
 	for _, m := range regexp.MustCompile(`\b([a-z]+)\.[A-Z]`).FindAllStringSubmatch(body, -1) {
 		path := imports[m[1]]
-		if path == "" && slices.Contains([]string{"bytes", "context", "errors", "fmt", "io", "log", "net", "time"}, m[1]) {
+		if path == "" && slices.Contains([]string{"bytes", "context", "errors", "fmt", "io", "log", "net", "sync", "time"}, m[1]) {
 			path = m[1]
 		}
 		if path != "" && !seen[path] {

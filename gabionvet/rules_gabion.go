@@ -237,24 +237,7 @@ func (u *unit) redisRetries(call *ast.CallExpr) bool {
 
 // dependencyPerRequest is G120.
 func dependencyPerRequest(c *check) {
-	c.eachCall(func(at inspector.Cursor, call *ast.CallExpr) {
-		what := ""
-		switch c.fullName(call) {
-		case "github.com/gabion-go/gabion.New", "github.com/gabion-go/gabion.Make":
-			what = "dependency, with its breaker, budget and bulkhead,"
-		case "github.com/sony/gobreaker.NewCircuitBreaker", "github.com/sony/gobreaker.NewTwoStepCircuitBreaker", "github.com/eapache/go-resiliency/breaker.New":
-			what = "breaker"
-		case "golang.org/x/time/rate.NewLimiter":
-			what = "limiter"
-		case "database/sql.Open", "github.com/jackc/pgx/pgxpool.New", "github.com/redis/go-redis.NewClient", "google.golang.org/grpc.NewClient", "google.golang.org/grpc.Dial":
-			what = "pool"
-		default:
-			return
-		}
-		where := c.perRequest(at, what == "limiter" || what == "pool")
-		if where == "" || c.escapes(at, 0) {
-			return
-		}
+	tell := func(call *ast.CallExpr, what, where string) {
 		if what == "pool" {
 			c.report(call, nil, "this pool of connections is made anew %s: each call dials, and a crowd of calls opens a crowd of connections, past any limit of the pool; "+
 				"make it once, where the program starts", where)
@@ -262,7 +245,38 @@ func dependencyPerRequest(c *check) {
 		}
 		c.report(call, nil, "this %s is made anew %s: it never sees more than one call, so it can neither count failures nor limit anything; "+
 			"make it once, where the program starts", what, where)
+	}
+	c.eachCall(func(at inspector.Cursor, call *ast.CallExpr) {
+		what := c.longLived(call)
+		if what == "" {
+			return
+		}
+		if where := c.perRequest(at, what == "limiter" || what == "pool"); where != "" && !c.escapes(at, 0) {
+			tell(call, what, where)
+		}
 	})
+	madeByCall(c, func(_ inspector.Cursor, call *ast.CallExpr, _ *code, made ast.Expr, where string) {
+		if inner, is := made.(*ast.CallExpr); is {
+			if what := c.longLived(inner); what != "" && what != "limiter" && what != "pool" {
+				tell(call, what, where)
+			}
+		}
+	})
+}
+
+// longLived says what a call makes that is there for many calls.
+func (c *check) longLived(call *ast.CallExpr) string {
+	switch c.fullName(call) {
+	case "github.com/gabion-go/gabion.New", "github.com/gabion-go/gabion.Make":
+		return "dependency, with its breaker, budget and bulkhead,"
+	case "github.com/sony/gobreaker.NewCircuitBreaker", "github.com/sony/gobreaker.NewTwoStepCircuitBreaker", "github.com/eapache/go-resiliency/breaker.New":
+		return "breaker"
+	case "golang.org/x/time/rate.NewLimiter":
+		return "limiter"
+	case "database/sql.Open", "github.com/jackc/pgx/pgxpool.New", "github.com/redis/go-redis.NewClient", "google.golang.org/grpc.NewClient", "google.golang.org/grpc.Dial":
+		return "pool"
+	}
+	return ""
 }
 
 var startNames = regexp.MustCompile(`(?i)^(main|run|start|serve|init|new|setup|open|build|make|execute|test|benchmark|example|listen|loop|boot)`)

@@ -118,6 +118,7 @@ func (c *check) comesRound(loop inspector.Cursor, d *ast.DeferStmt) bool {
 
 // transportPerCall is G119.
 func transportPerCall(c *check) {
+	transportByCall(c)
 	c.root.Inspect([]ast.Node{(*ast.CompositeLit)(nil), (*ast.CallExpr)(nil)}, func(at inspector.Cursor) bool {
 		switch n := at.Node().(type) {
 		case *ast.CompositeLit:

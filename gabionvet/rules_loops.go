@@ -13,6 +13,7 @@ import (
 
 // waitWithoutJitter is G101.
 func waitWithoutJitter(c *check) {
+	sameJitter(c)
 	for _, l := range c.loops {
 		for _, w := range l.waits {
 			if drawnWait(c.unit, w) || c.drawsIn(l) || c.asks(l) && ofTicker(c.unit, w) { // one that asks at fixed times follows a protocol
@@ -191,6 +192,7 @@ func (c *check) jitterFix(l *retryLoop, w wait) []analysis.SuggestedFix {
 
 // loopWithoutBound is G102.
 func loopWithoutBound(c *check) {
+	endlessRecursion(c)
 	for _, l := range c.loops {
 		if l.bounded() || len(l.waits) == 0 && !endlessHead(l.stmt) {
 			continue

@@ -12,6 +12,7 @@ import (
 	"math"
 	"math/bits"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
@@ -30,19 +31,20 @@ type Rules struct {
 
 // Endpoint is what is known of one endpoint. It is safe for concurrent use.
 type Endpoint struct {
-	mu       sync.Mutex // guards all below
-	out      int
-	sent     int64
-	failed   int64
-	cost     float64       // smoothed time of an attempt in nanoseconds; zero means not known
-	moved    clock.Instant // when cost was last moved
-	heard    clock.Instant // when an attempt last ended, or when the first of those under way began
-	good     clock.Instant // when an attempt last succeeded
-	worked   bool          // one ever did
-	gone     bool          // it is left out
-	changed  clock.Instant // when it was left out, or came back
-	starting bool          // it came back, and has not its whole share yet
-	guessed  bool          // cost is what others say
+	out      atomic.Int32 // written under mu, as are gone and starting; read without it where a call looks at all endpoints
+	gone     atomic.Bool  // it is left out
+	starting atomic.Bool  // it came back, and has not its whole share yet
+
+	mu      sync.Mutex // guards all below
+	sent    int64
+	failed  int64
+	cost    float64       // smoothed time of an attempt in nanoseconds; zero means not known
+	moved   clock.Instant // when cost was last moved
+	heard   clock.Instant // when an attempt last ended, or when the first of those under way began
+	good    clock.Instant // when an attempt last succeeded
+	worked  bool          // one ever did
+	changed clock.Instant // when it was left out, or came back
+	guessed bool          // cost is what others say
 }
 
 const (
@@ -67,10 +69,9 @@ const (
 func (e *Endpoint) Enter(now clock.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.out == 0 {
+	if e.out.Add(1) == 1 {
 		e.heard = now
 	}
-	e.out++
 	e.sent++
 }
 
@@ -78,7 +79,7 @@ func (e *Endpoint) Enter(now clock.Instant) {
 func (e *Endpoint) Leave(now clock.Instant, took time.Duration, r Result) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.out--
+	e.out.Add(-1)
 	if e.guessed && r != Nothing {
 		e.cost, e.guessed = 0, false
 	}
@@ -130,19 +131,27 @@ const (
 // Silent reports whether several attempts are out and none has ended for long, which a breaker sees
 // only when their timeouts have passed.
 func (e *Endpoint) Silent(now clock.Instant) bool {
+	if e.out.Load() < silentOut {
+		return false
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.out >= silentOut && now.Sub(e.heard) > max(silentLeast, time.Duration(silentTimes*min(e.cost, float64(mostCost))))
+	return e.out.Load() >= silentOut && now.Sub(e.heard) > max(silentLeast, time.Duration(silentTimes*min(e.cost, float64(mostCost))))
 }
 
 // note notes whether the endpoint is left out, and reports a change.
 func (e *Endpoint) note(now clock.Instant, gone bool) (changed bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if gone == e.gone {
+	if gone == e.gone.Load() {
 		return false
 	}
-	e.gone, e.changed, e.starting = gone, now, !gone
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if gone == e.gone.Load() { // another call has noted it
+		return false
+	}
+	e.changed = now
+	e.gone.Store(gone)
+	e.starting.Store(!gone)
 	if !gone {
 		e.cost = 0 // what was known of it is of the time before
 	}
@@ -153,7 +162,8 @@ func (e *Endpoint) note(now clock.Instant, gone bool) (changed bool) {
 func (e *Endpoint) Join(now clock.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.starting, e.changed = true, now
+	e.changed = now
+	e.starting.Store(true)
 }
 
 // Expect says what an attempt takes, as others know it. It counts until the first attempt has ended.
@@ -177,11 +187,14 @@ func (e *Endpoint) Learned(now clock.Instant) time.Duration {
 
 // share is the part of its usual share that it gets now.
 func (e *Endpoint) share(now clock.Instant, over time.Duration) float64 {
+	if !e.starting.Load() {
+		return 1
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	since := now.Sub(e.changed)
-	if !e.starting || since >= over {
-		e.starting = false
+	if since >= over {
+		e.starting.Store(false)
 		return 1
 	}
 	return max(float64(since)/float64(over), leastWay)
@@ -191,7 +204,7 @@ func (e *Endpoint) share(now clock.Instant, over time.Duration) float64 {
 func (e *Endpoint) load(now clock.Instant) (cost float64, out int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.known(now), e.out
+	return e.known(now), int(e.out.Load())
 }
 
 // Stats is an endpoint at one moment.
@@ -208,7 +221,7 @@ type Stats struct {
 func (e *Endpoint) Stats(now clock.Instant) Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return Stats{Out: e.out, Sent: e.sent, Failed: e.failed, Cost: time.Duration(e.known(now)), Gone: e.gone, Worked: e.worked, Good: e.good}
+	return Stats{Out: int(e.out.Load()), Sent: e.sent, Failed: e.failed, Cost: time.Duration(e.known(now)), Gone: e.gone.Load(), Worked: e.worked, Good: e.good}
 }
 
 // Set is a set of endpoints by their places in the list.

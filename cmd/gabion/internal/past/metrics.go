@@ -15,17 +15,15 @@ import (
 // errNameless is that Prometheus was asked for what it calculated.
 var errNameless = errors.New(`the series have no names, as those of rate() and sum(): ask for the counters themselves: query={__name__=~"gabion_.+",dependency="payments"}`)
 
-// readRange reads what Prometheus answers to /api/v1/query_range, of gabionprom's series.
+// readRange reads what Prometheus answers to /api/v1/query_range, of gabionprom's series or of others'.
 func readRange(in io.Reader, o Options) (*Past, error) {
-	d := &rangeData{o: o, scrapes: map[int64]scrape{}, names: map[string]bool{}, instances: map[string]bool{}}
-	if err := d.decode(in); err != nil {
+	read := &rangeData{o: o, scrapes: map[int64]scrape{}, names: map[string]bool{}, instances: map[string]bool{}, seen: map[string]bool{}, families: familiesOf(&o)}
+	if err := read.decode(in); err != nil {
 		return nil, err
 	}
-	if len(d.names) == 0 {
-		if d.nameless {
-			return nil, fmt.Errorf("%s: %w", o.Name, errNameless)
-		}
-		return nil, fmt.Errorf("%s has none of gabionprom's series: ask for query={__name__=~\"gabion_.+\"}", o.Name)
+	d, err := read.chosen()
+	if err != nil {
+		return nil, err
 	}
 	name, err := o.choose(slices.Sorted(maps.Keys(d.names)))
 	if err != nil {
@@ -38,8 +36,17 @@ func readRange(in io.Reader, o Options) (*Past, error) {
 	if len(times) < 4 {
 		return nil, fmt.Errorf("%s has %d points in time, and a replay needs at least 4: ask for a longer time, or a smaller step", o.Name, len(times))
 	}
+	if err := d.lacks(name); err != nil {
+		return nil, err
+	}
 	p := &Past{Kind: "metrics over time", Dependency: name, Clients: len(d.instances), Begin: time.UnixMilli(times[0]).UTC()}
-	m := &meter{Past: p, step: stepOf(times)}
+	m := &meter{Past: p, step: stepOf(times), foreign: d.of != nil}
+	if m.foreign {
+		p.Notes = append(p.Notes, fmt.Sprintf("each request that %s counts is taken for a call, so what was in force must be a policy without retries", d.of.name()))
+	}
+	if d.mixed {
+		p.Notes = append(p.Notes, fmt.Sprintf("%s does not tell answers from failures, so both are taken to be as fast", d.of.histogram))
+	}
 	before := time.Duration(0)
 	for _, at := range times[1:] {
 		end := time.Duration(at-times[0]) * time.Millisecond
@@ -91,6 +98,7 @@ type meter struct {
 
 	unlimited bool // no attempt is throttled
 	fine      bool // histograms are native
+	foreign   bool // an exporter's that knows requests and no calls
 	draws     *rand.Rand
 }
 
@@ -122,7 +130,7 @@ func (m *meter) develop(o *Options) (*Past, error) {
 			}
 		}
 	}
-	if !m.Repeated {
+	if !m.Repeated && !m.foreign { // of others' it is not known
 		network = Refused
 	}
 	m.rows(network)
@@ -237,8 +245,8 @@ func (m *meter) tells(s scrape, network int) (all []fate) {
 // server is the status that was repeated most, as far as one was.
 func (s scrape) server() int {
 	status, most := 503, 0.0
-	for _, k := range [...]string{"500", "502", "503", "529"} {
-		if n := s[key{ofRetries, k, -1, 0}]; n > most {
+	for _, k := range [...]string{"500", "502", "503", "504", "529"} {
+		if n := s[key{ofRetries, k, -1, 0}] + s[key{ofStatus, k, -1, 0}]; n > most {
 			status, most = int(k[0]-'0')*100+int(k[1]-'0')*10+int(k[2]-'0'), n
 		}
 	}

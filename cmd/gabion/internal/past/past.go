@@ -60,6 +60,7 @@ type Past struct {
 	Source     string // the file
 	Kind       string // what the file is, in words
 	Dependency string
+	Policed    string    // its name in policy files; empty means the same
 	Begin      time.Time // of the first call; zero where that is not known
 	Clients    int       // processes that made the calls; 1 at least
 	Policy     []config.Change

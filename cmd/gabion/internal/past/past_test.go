@@ -106,6 +106,76 @@ func TestWhatCannotBeReplayed(t *testing.T) {
 	}
 }
 
+// rangeWith is an answer of Prometheus with series of one value in each of five steps, which counts up.
+func rangeWith(labels ...string) string {
+	var all []string
+	for _, l := range labels {
+		all = append(all, fmt.Sprintf(`{"metric":{%s},"values":[[0,"0"],[5,"10"],[10,"20"],[15,"30"],[20,"40"]]}`, l))
+	}
+	return `{"status":"success","data":{"resultType":"matrix","result":[` + strings.Join(all, ",") + `]}}`
+}
+
+const (
+	otelBucket  = `"__name__":"http_client_request_duration_seconds_bucket","server_address":"db","http_response_status_code":"200","le":"+Inf"`
+	istioTotal  = `"__name__":"istio_requests_total","reporter":"source","destination_service_name":"db","response_code":"503","response_flags":"-"`
+	istioBucket = `"__name__":"istio_request_duration_milliseconds_bucket","reporter":"source","destination_service_name":"db","response_code":"503","response_flags":"-","le":"+Inf"`
+	grpcTotal   = `"__name__":"grpc_client_handled_total","grpc_service":"db","grpc_code":"NotFound"`
+	grpcBucket  = `"__name__":"grpc_client_handling_seconds_bucket","grpc_service":"db","le":"+Inf"`
+	ownTotal    = `"__name__":"hits_total","to":"db","how":"timeout"`
+	ownBucket   = `"__name__":"hits_ms_bucket","to":"db","how":"timeout","le":"+Inf"`
+)
+
+var ownNames = Naming{Requests: "hits_total", Durations: "hits_ms", Status: "how", By: "to"}
+
+// Requests that others count are calls with one attempt: each once, whether a counter, a histogram or both have it.
+func TestMetricsOfOthers(t *testing.T) {
+	for _, c := range []struct {
+		fact, text            string
+		naming                Naming
+		ended, answered, hung int
+	}{
+		{"a histogram alone", rangeWith(otelBucket), Naming{}, 40, 40, 0},
+		{"a counter and a histogram", rangeWith(istioTotal, istioBucket), Naming{}, 40, 0, 0},
+		{"the buckets first", rangeWith(istioBucket, istioTotal), Naming{}, 40, 0, 0},
+		{"both sides of a mesh", rangeWith(istioTotal, strings.Replace(istioTotal, "source", "destination", 1), istioBucket), Naming{}, 40, 0, 0},
+		{"a refusal is an answer", rangeWith(grpcTotal, grpcBucket), Naming{}, 40, 40, 0},
+		{"names of one's own", rangeWith(ownTotal, ownBucket), ownNames, 40, 0, 40},
+		{"gabionprom's beside others", strings.Replace(smallMetrics, `"result":[`, `"result":[{"metric":{`+otelBucket+`},"values":[[0,"0"],[5,"900"]]},`, 1), Naming{}, 26, 26, 0},
+	} {
+		p, err := ReadFrom(strings.NewReader(c.text), Options{Name: "x", Naming: c.naming})
+		if err != nil {
+			t.Errorf("%s: %v", c.fact, err)
+			continue
+		}
+		if p.Dependency != "db" || p.Whole.Ended != c.ended || p.Whole.Answered != c.answered || p.Hung != c.hung {
+			t.Errorf("%s: %s, %d ended, %d answered, %d hung", c.fact, p.Dependency, p.Whole.Ended, p.Whole.Answered, p.Hung)
+		}
+	}
+}
+
+// An error says what is missing, and what to ask for.
+func TestWhatIsMissingOfMetrics(t *testing.T) {
+	for _, c := range []struct {
+		fact, text string
+		naming     Naming
+		want       string
+	}{
+		{"no latencies", rangeWith(istioTotal), Naming{}, `does not say how long attempts took: istio_request_duration_milliseconds is missing: ask for query={__name__=~"(istio_requests_total|istio_request_duration_milliseconds)(_bucket)?",destination_service_name="db",reporter="source"}`},
+		{"only the servers' side", rangeWith(strings.Replace(istioTotal, "source", "destination", 1)), Naming{}, `ask for reporter="source"`},
+		{"two exporters", rangeWith(otelBucket, istioTotal, istioBucket), Naming{}, "which may be the same ones: ask for one of them"},
+		{"no label for the dependency", rangeWith(strings.Replace(otelBucket, "server_address", "peer", 1)), Naming{}, "has the label server_address, which names the dependency: name another with --by"},
+		{"unknown names", rangeWith(ownTotal), Naming{}, "it has hits_total; name a counter with --requests"},
+		{"a status that says nothing", rangeWith(strings.Replace(ownTotal, "timeout", "blue", 1), ownBucket), ownNames, `how="blue" is neither a status of HTTP or gRPC`},
+		{"a counter alone", rangeWith(ownTotal), Naming{Requests: "hits_total", Status: "how", By: "to"}, "name it with --durations"},
+		{"gabionprom's without attempts", rangeWith(`"__name__":"gabion_calls_total","dependency":"db","outcome":"ok"`), Naming{}, `gabion_attempts_total is missing: ask for query={__name__=~"gabion_.+",dependency="db"}`},
+	} {
+		_, err := ReadFrom(strings.NewReader(c.text), Options{Name: "x", Naming: c.naming})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", c.fact, err, c.want)
+		}
+	}
+}
+
 func TestAPartOfTheTime(t *testing.T) {
 	p, err := ReadFrom(strings.NewReader(smallRecording), Options{Name: "x", From: "1s", For: time.Minute})
 	if err != nil || len(p.Rows) != 1 {
@@ -158,7 +228,9 @@ func fuzz(f *testing.F, seeds ...string) {
 
 func FuzzRecording(f *testing.F) { fuzz(f, smallRecording) }
 func FuzzSpans(f *testing.F)     { fuzz(f, smallSpans, smallHTTP) }
-func FuzzMetrics(f *testing.F)   { fuzz(f, smallMetrics) }
+func FuzzMetrics(f *testing.F) {
+	fuzz(f, smallMetrics, rangeWith(otelBucket), rangeWith(istioTotal, istioBucket), rangeWith(grpcTotal, grpcBucket))
+}
 
 // What calls met that sent no attempt: failures of probes tell, and their successes do not.
 func TestRefusedCallsMeetFailures(t *testing.T) {

@@ -18,6 +18,7 @@ type Options struct {
 	Dependency string // empty means the only one
 	From       string // a duration since the beginning, or a time of RFC 3339; empty means the beginning
 	For        time.Duration
+	Naming     Naming // of series of others
 }
 
 // Read reads a file.

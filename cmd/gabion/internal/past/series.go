@@ -39,6 +39,16 @@ type rangeData struct {
 	names     map[string]bool // of dependencies
 	instances map[string]bool
 	nameless  bool
+	seen      map[string]bool // what is counted of the dependency
+
+	families []family // of others
+	others   map[int]*rangeData
+	strange  map[string]bool // names that none has
+	servers  bool            // the servers' side was left out
+
+	of    *family         // nil for gabionprom's
+	mixed bool            // durations don't say of which result
+	odd   map[string]bool // statuses that say nothing
 }
 
 // start is the first value of a series, which counts if the data begins earlier.
@@ -238,23 +248,33 @@ func (d *rangeData) series(s *series) {
 		}
 		k.label, k.high = s.Metric["result"], high
 	default:
+		d.foreign(s)
 		return
 	}
-	if of == "" {
+	if of == "" || !d.takes(of) {
 		return
 	}
-	if d.names[of] = true; d.o.Dependency != "" && of != d.o.Dependency || len(d.names) > 1 && d.o.Dependency == "" {
-		return
-	}
+	d.seen[strings.TrimSuffix(name, "_bucket")] = true
 	d.instances[s.Metric["instance"]+"\x00"+s.Metric["pod"]] = true
+	d.values(s.Values, k)
+	d.histograms(s.Histograms, k)
+}
+
+// takes notes the name of a dependency, and reports whether it is the one that is meant.
+func (d *rangeData) takes(of string) bool {
+	d.names[of] = true
+	return of == d.o.Dependency || d.o.Dependency == "" && len(d.names) == 1
+}
+
+// values adds the samples of a counter.
+func (d *rangeData) values(all []sample, k key) {
 	last := math.NaN()
-	for _, v := range s.Values {
+	for _, v := range all {
 		if !math.IsNaN(v.x) && !math.IsInf(v.x, 0) {
 			d.counted(v.at, k, last, v.x)
 			last = v.x
 		}
 	}
-	d.histograms(s.Histograms, k)
 }
 
 // histograms adds native histograms, whose buckets come and go.

@@ -1,6 +1,7 @@
 package replaycmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -83,7 +84,7 @@ func (w *world) against(name string) (side, error) {
 	if err != nil {
 		return side{}, err
 	}
-	of := w.p.Dependency
+	of := cmp.Or(w.p.Policed, w.p.Dependency)
 	if _, ok := f.Policies[of]; !ok {
 		if len(f.Policies) != 1 {
 			return side{}, fmt.Errorf("%s has no policy of %s: it has %s", name, of, strings.Join(f.Names(), ", "))

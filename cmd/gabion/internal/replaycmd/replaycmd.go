@@ -2,6 +2,7 @@
 package replaycmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,9 @@ import (
 const usage = `usage: gabion lab replay RECORDING|SPANS|METRICS [--dependency NAME]
                          [--config FILE] [--against FILE|NAME]...
                          [--from TIME] [--for DURATION]
-                         [--out FILE.yaml] [--force]
+                         [--out FILE.yaml] [--force] [--policy NAME]
+                         [--requests SERIES] [--durations SERIES]
+                         [--status LABEL] [--by LABEL]
 
 Makes a scenario of what happened, and says what would have happened with other
 policies. The file is a recording of gabion's, spans in OTLP JSON (one object a
@@ -50,6 +53,13 @@ and its row is marked.
   --for DURATION     and end that much later; usual is the end
   --out FILE.yaml    write the scenario, for gabion lab run and gabion tune; the
                      calls are beside it in FILE.calls.csv
+  --policy NAME      whose policy of --config was in force, if the dependency has
+                     another name there, as in metrics of others
+  --requests SERIES  a counter of requests, where metrics are not those of
+  --durations SERIES gabionprom, OpenTelemetry, go-grpc-middleware or Istio; and
+                     a histogram of how long they took
+  --status LABEL     the label that says how requests ended; usual is code
+  --by LABEL         the label that names the dependency
   --force            go on if the replay does not agree with what happened
 `
 
@@ -59,6 +69,7 @@ type request struct {
 
 	read        past.Options
 	config, out string
+	policy      string
 	against     []string
 	force       bool
 }
@@ -88,6 +99,11 @@ func Command() *cobra.Command {
 	flags.DurationVar(&r.read.For, "for", 0, "")
 	flags.StringVar(&r.out, "out", "", "")
 	flags.BoolVar(&r.force, "force", false, "")
+	flags.StringVar(&r.policy, "policy", "", "")
+	flags.StringVar(&r.read.Naming.Requests, "requests", "", "")
+	flags.StringVar(&r.read.Naming.Durations, "durations", "", "")
+	flags.StringVar(&r.read.Naming.Status, "status", "", "")
+	flags.StringVar(&r.read.Naming.By, "by", "", "")
 	return c
 }
 
@@ -173,10 +189,12 @@ func (r *request) world(name string) (*world, error) {
 	changes := p.Policy
 	switch {
 	case f != nil:
-		if _, ok := f.Policies[p.Dependency]; !ok {
-			return nil, fmt.Errorf("%s has no policy of %s: it has %s", r.config, p.Dependency, strings.Join(f.Names(), ", "))
+		of := cmp.Or(r.policy, p.Dependency)
+		if _, ok := f.Policies[of]; !ok {
+			return nil, fmt.Errorf("%s has no policy of %s: it has %s; say which it is with --policy", r.config, of, strings.Join(f.Names(), ", "))
 		}
-		changes = changesOf(f, p.Dependency)
+		p.Policed = of
+		changes = changesOf(f, of)
 	case !p.HasPolicy:
 		return nil, fmt.Errorf("%s does not say which policy was in force: name its file with --config", name)
 	}

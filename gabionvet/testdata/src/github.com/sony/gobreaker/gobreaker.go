@@ -1,7 +1,12 @@
 // Package gobreaker stands in for the real one.
 package gobreaker
 
-type Settings struct{ Name string }
+import "time"
+
+type Settings struct {
+	Name    string
+	Timeout time.Duration
+}
 
 type CircuitBreaker struct{}
 

@@ -1,0 +1,249 @@
+package gabionvet
+
+import (
+	"go/ast"
+	"go/constant"
+	"go/token"
+	"go/types"
+
+	"golang.org/x/tools/go/ast/inspector"
+)
+
+// sameJitter is the part of G101 that finds jitter which every process draws alike.
+func sameJitter(c *check) {
+	for _, l := range c.loops {
+		for _, w := range l.waits {
+			if from := constantSource(c, w); from != nil {
+				c.report(w.node, nil, "the jitter of this loop is drawn from %s, whose seed is constant: every process draws the same waits, so all of them come back together; "+
+					"use the functions of math/rand/v2, as rand.N, which are seeded by themselves", source(from))
+				break
+			}
+		}
+	}
+}
+
+// constantSource returns the generator with a constant seed from which a wait is drawn.
+func constantSource(c *check, w wait) (found *ast.CallExpr) {
+	ast.Inspect(w.d, func(n ast.Node) bool {
+		sel, is := n.(*ast.SelectorExpr)
+		if name := typeNameOf(c, sel); !is || name != "math/rand.Rand" {
+			return true
+		}
+		for _, from := range sources(c.unit, sel.X, nil) {
+			made, is := from.(*ast.CallExpr)
+			if !is || !c.is(made, "math/rand.New") || len(made.Args) != 1 {
+				continue
+			}
+			for _, seed := range sources(c.unit, made.Args[0], nil) {
+				if s, is := seed.(*ast.CallExpr); is && c.is(s, "math/rand.NewSource", "math/rand.NewPCG") && constants(c, s.Args) {
+					found = made
+				}
+			}
+		}
+		return found == nil
+	})
+	return found
+}
+
+func typeNameOf(c *check, sel *ast.SelectorExpr) string {
+	if sel == nil {
+		return ""
+	}
+	return typeName(c.typeOf(sel.X))
+}
+
+func constants(c *check, all []ast.Expr) bool {
+	for _, e := range all {
+		if c.info.Types[e].Value == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// endlessRecursion is the part of G102 that finds a function which calls itself as it was called.
+func endlessRecursion(c *check) {
+	c.root.Inspect([]ast.Node{(*ast.FuncDecl)(nil)}, func(at inspector.Cursor) bool {
+		decl := at.Node().(*ast.FuncDecl)
+		if decl.Body == nil || !c.looksAt(decl.Pos()) || remembers(c, decl.Body) {
+			return true
+		}
+		sent := token.NoPos
+		for _, call := range directCalls(decl.Body) {
+			if c.sends(call) && sent == token.NoPos {
+				sent = call.Pos()
+			}
+			t := c.targets[call]
+			if t == nil || t.node != ast.Node(decl) || sent == token.NoPos || call.Pos() < sent || !asCalled(c, decl, call) {
+				continue
+			}
+			c.report(call, nil, "%s calls itself with what it was called with, and nothing counts how often: as long as the server answers the same, it asks again, at once, until the stack or the caller's patience ends; "+
+				"do it once more and no further", decl.Name.Name)
+		}
+		return true
+	})
+}
+
+// asCalled reports whether a function passes its own parameters on, which nothing has changed, on the same receiver.
+func asCalled(c *check, decl *ast.FuncDecl, call *ast.CallExpr) bool {
+	if sel, is := ast.Unparen(call.Fun).(*ast.SelectorExpr); is {
+		v, isVar := c.object(sel.X).(*types.Var)
+		if !isVar || decl.Recv == nil || !within(decl.Recv, v.Pos()) {
+			return false
+		}
+	}
+	for i, arg := range call.Args {
+		v, is := c.object(arg).(*types.Var)
+		if !is || len(c.values[v]) > 0 {
+			return false
+		}
+		if node, at, is := parameterNode(c.unit, v); !is || node != ast.Node(decl) || at != i {
+			return false
+		}
+	}
+	return true
+}
+
+// remembers reports whether code counts, or notes that it has been there.
+func remembers(c *check, body *ast.BlockStmt) (found bool) {
+	own(body, func(n ast.Node) {
+		switch n := n.(type) {
+		case *ast.IncDecStmt:
+			found = true
+		case *ast.AssignStmt:
+			found = found || n.Tok != token.ASSIGN && n.Tok != token.DEFINE
+			for _, e := range n.Rhs {
+				v := c.info.Types[e].Value
+				found = found || v != nil && v.Kind() == constant.Bool
+			}
+		case *ast.CallExpr:
+			id := calledName(n)
+			found = found || id != nil && (id.Name == "Add" || id.Name == "Store" || id.Name == "CompareAndSwap")
+		}
+	})
+	return found
+}
+
+// sentElsewhere is the part of G111 that finds a POST which goes to a second server whatever became of it at the first.
+func sentElsewhere(c *check) {
+	c.root.Inspect([]ast.Node{(*ast.IfStmt)(nil)}, func(at inspector.Cursor) bool {
+		s := at.Node().(*ast.IfStmt)
+		cond, is := s.Cond.(*ast.BinaryExpr)
+		if !is || cond.Op != token.NEQ || !c.isNil(cond.Y) || !isError(c.typeOf(cond.X)) || !c.looksAt(s.Pos()) || mentions(s.Body, asksError) {
+			return true
+		}
+		first := assignedBefore(at, s)
+		if first == nil {
+			return true
+		}
+		for _, again := range directCalls(s.Body) {
+			if !sameElsewhere(c, first, again) {
+				continue
+			}
+			for _, at := range reach(c.unit, first) {
+				if len(at.call.Args) > 2 && c.is(at.call, "net/http.NewRequest", "net/http.NewRequestWithContext") && createsByPost(c, at) {
+					c.report(again, nil, "this sends to a second server what the first may have done: after a timeout it is done at both, such as charging a card, and a key does not help, since each server knows only its own; "+
+						"go to the second only after an error that says that nothing was done")
+				}
+			}
+		}
+		return true
+	})
+}
+
+// assignedBefore returns the call whose error an if asks for, of the same statement or of the one before.
+func assignedBefore(at inspector.Cursor, s *ast.IfStmt) *ast.CallExpr {
+	init := s.Init
+	if block, is := at.Parent().Node().(*ast.BlockStmt); is && init == nil {
+		for i, stmt := range block.List {
+			if stmt == ast.Stmt(s) && i > 0 {
+				init = block.List[i-1]
+			}
+		}
+	}
+	as, is := init.(*ast.AssignStmt)
+	if !is || len(as.Rhs) != 1 {
+		return nil
+	}
+	call, _ := as.Rhs[0].(*ast.CallExpr)
+	return call
+}
+
+// sameElsewhere reports whether two calls are of one method with the same arguments, on different values.
+func sameElsewhere(c *check, first, again *ast.CallExpr) bool {
+	a, is := ast.Unparen(first.Fun).(*ast.SelectorExpr)
+	b, isToo := ast.Unparen(again.Fun).(*ast.SelectorExpr)
+	if !is || !isToo || c.callee(first) == nil || c.callee(first) != c.callee(again) || source(a.X) == source(b.X) || len(first.Args) != len(again.Args) {
+		return false
+	}
+	for i := range first.Args {
+		if types.ExprString(first.Args[i]) != types.ExprString(again.Args[i]) && !isContext(c.typeOf(first.Args[i])) {
+			return false
+		}
+	}
+	return true
+}
+
+// createsByPost reports whether a request is a POST that speaks of nothing harmless.
+func createsByPost(c *check, at reached) bool {
+	n := len(at.call.Args)
+	for _, s := range at.path {
+		if harmless.MatchString(s.name) {
+			return false
+		}
+	}
+	return constantText(c, at.call.Args[n-3]) == "POST" && !saysHarmless(c, at.call.Args[n-2], at.path)
+}
+
+// madeByCall is the part of G119 and G120 that finds what a function of the package makes anew each time, and its caller uses up.
+func madeByCall(c *check, visit func(at inspector.Cursor, call *ast.CallExpr, t *code, made ast.Expr, where string)) {
+	c.eachCall(func(at inspector.Cursor, call *ast.CallExpr) {
+		t := c.targets[call]
+		decl, is := targetDecl(t)
+		if !is || len(call.Args) > 0 || decl.Type.Results == nil {
+			return
+		}
+		where := c.perRequest(at, false)
+		if where == "" || c.escapes(at, 0) {
+			return
+		}
+		var made ast.Expr
+		returned := 0
+		own(t.body, func(n ast.Node) {
+			if ret, is := n.(*ast.ReturnStmt); is && len(ret.Results) > 0 {
+				made = ast.Unparen(ret.Results[0])
+				returned++
+			}
+		})
+		if returned == 1 {
+			visit(at, call, t, made, where)
+		}
+	})
+}
+
+func targetDecl(t *code) (*ast.FuncDecl, bool) {
+	if t == nil {
+		return nil, false
+	}
+	decl, is := t.node.(*ast.FuncDecl)
+	return decl, is
+}
+
+// transportByCall is the part of G119 for a client that a function makes.
+func transportByCall(c *check) {
+	madeByCall(c, func(_ inspector.Cursor, call *ast.CallExpr, t *code, made ast.Expr, where string) {
+		if mentions(t.body, oneShot) || typeName(c.typeOf(made)) != "net/http.Client" {
+			return
+		}
+		fresh := false
+		ast.Inspect(made, func(n ast.Node) bool {
+			lit, is := n.(*ast.CompositeLit)
+			fresh = fresh || is && typeName(c.typeOf(lit)) == "net/http.Transport"
+			return true
+		})
+		if fresh {
+			c.report(call, nil, "%s makes an http.Transport, so there is a new one %s: no connection is ever used again, and idle ones stay open until the server closes them; "+
+				"make one Client and share it", t.name, where)
+		}
+	})
+}

@@ -1,0 +1,181 @@
+package gabionvet
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"regexp"
+
+	"golang.org/x/tools/go/ast/inspector"
+)
+
+// statusNotRead is G136.
+func statusNotRead(c *check) {
+	c.root.Inspect([]ast.Node{(*ast.AssignStmt)(nil)}, func(at inspector.Cursor) bool {
+		as := at.Node().(*ast.AssignStmt)
+		if len(as.Rhs) != 1 || len(as.Lhs) != 2 || !c.looksAt(as.Pos()) {
+			return true
+		}
+		call, is := as.Rhs[0].(*ast.CallExpr)
+		v, isVar := c.object(as.Lhs[0]).(*types.Var)
+		_, _, body := enclosing(at)
+		if !is || !isVar || body == nil || !c.is(call, shortcuts...) && !c.is(call, clientShortcuts...) && !c.is(call, "(net/http.Client).Do") ||
+			v.IsField() || !declaredIn(v, body) || len(c.values[v]) != 1 {
+			return true
+		}
+		if to := decodedUnseen(c, v, body); to != nil && !tellsFailure(c.typeOf(to), 0) {
+			c.report(call, nil, "the answer is decoded and its status never read: a 503 with a body in JSON becomes an empty %s and no error, so the caller goes on with zeros, and what counts failures sees none; "+
+				"return an error unless %s.StatusCode is what is expected", source(to), v.Name())
+		}
+		return true
+	})
+}
+
+// decodedUnseen returns where a body of JSON is put, if nothing else is done with its answer.
+func decodedUnseen(c *check, resp *types.Var, body *ast.BlockStmt) (to ast.Expr) {
+	for _, use := range c.uses[resp] {
+		sel, is := use.Parent().Node().(*ast.SelectorExpr)
+		switch {
+		case !is || sel.Sel.Name != "Body" && sel.Sel.Name != "Header":
+			return nil // its status is read, or somebody else has it
+		case sel.Sel.Name == "Header":
+			continue
+		}
+		switch p := use.Parent().Parent().Node().(type) {
+		case *ast.SelectorExpr: // resp.Body.Close
+		case *ast.CallExpr:
+			if !c.is(p, "encoding/json.NewDecoder", "io.ReadAll", "io.LimitReader", "io.Copy") {
+				return nil
+			}
+		default:
+			return nil
+		}
+	}
+	for _, call := range calls(body, false) {
+		if n := len(call.Args); n > 0 && c.is(call, "encoding/json.Unmarshal", "(encoding/json.Decoder).Decode") {
+			if to != nil {
+				return nil // one for answers and one for errors, perhaps
+			}
+			to = call.Args[n-1]
+		}
+	}
+	if un, is := to.(*ast.UnaryExpr); is && un.Op == token.AND {
+		to = un.X
+	}
+	return to
+}
+
+var failureName = regexp.MustCompile(`(?i)err|^ok$|succe|status|code|message|fail|problem|fault`)
+
+// tellsFailure reports whether a value that is decoded can say of itself that it is none: it has a field for
+// it, or its fields are not seen.
+func tellsFailure(t types.Type, depth int) bool {
+	if t == nil || depth > 2 {
+		return true
+	}
+	switch t := t.Underlying().(type) {
+	case *types.Pointer:
+		return tellsFailure(t.Elem(), depth+1)
+	case *types.Struct:
+		for i := range t.NumFields() {
+			f := t.Field(i)
+			if failureName.MatchString(f.Name()) || f.Embedded() && tellsFailure(f.Type(), depth+1) {
+				return true
+			}
+		}
+		return false
+	case *types.Slice:
+		return false // an object is no list: decoding fails
+	case *types.Basic:
+		return false
+	}
+	return true
+}
+
+// wrongUnit is G137.
+func wrongUnit(c *check) {
+	c.eachCall(func(at inspector.Cursor, call *ast.CallExpr) {
+		if len(call.Args) != 1 || !c.info.Types[call.Fun].IsType() || typeName(c.typeOf(call.Fun)) != "time.Duration" || !isInteger(c.typeOf(call.Args[0])) {
+			return
+		}
+		of := ast.Unparen(call.Args[0])
+		if getter, is := of.(*ast.CallExpr); is && len(getter.Args) == 0 {
+			of = getter.Fun
+		}
+		name := ""
+		switch e := of.(type) {
+		case *ast.Ident:
+			name = e.Name
+		case *ast.SelectorExpr:
+			name = e.Sel.Name
+		}
+		unit := unitOf(name)
+		if unit == "" || typeName(c.typeOf(call.Args[0])) == "time.Duration" || !takenAsItIs(c, at) {
+			return
+		}
+		c.report(call, nil, "a time.Duration counts nanoseconds, and %s counts %ss: as a timeout it ends every call at once, as a wait it is none; write %s * time.%s",
+			name, unit, source(call), map[string]string{"millisecond": "Millisecond", "second": "Second", "minute": "Minute", "hour": "Hour"}[unit])
+	})
+}
+
+var units = []struct {
+	of   string
+	name *regexp.Regexp
+}{
+	{"millisecond", regexp.MustCompile(`^(ms|millis)$|[a-z0-9](MS|Ms)$|_ms$|(^m|_m|M)illi(s|sec|secs|second|seconds)$`)},
+	{"second", regexp.MustCompile(`^(secs?|seconds?)$|[a-z0-9](Secs?|Seconds?)$|_(secs?|seconds?)$`)},
+	{"minute", regexp.MustCompile(`^(mins|minutes?)$|[a-z0-9](Mins|Minutes?)$|_(mins|minutes?)$`)},
+	{"hour", regexp.MustCompile(`^hours$|[a-z0-9]Hours$|_hours$`)},
+}
+
+// unitOf is the unit that the name of a number ends in.
+func unitOf(name string) string {
+	for _, u := range units {
+		if u.name.MatchString(name) {
+			return u.of
+		}
+	}
+	return ""
+}
+
+// takenAsItIs reports whether a duration is used as it is, and not multiplied first.
+func takenAsItIs(c *check, at inspector.Cursor) bool {
+	parent := at.Parent()
+	for {
+		if _, is := parent.Node().(*ast.ParenExpr); !is {
+			break
+		}
+		at, parent = parent, parent.Parent()
+	}
+	var to ast.Expr
+	switch p := parent.Node().(type) {
+	case *ast.KeyValueExpr:
+		return p.Value == at.Node()
+	case *ast.CallExpr:
+		f := c.callee(p)
+		return f != nil && f.Pkg() != nil && (f.Pkg().Path() == "time" && f.Name() != "Duration" || f.Pkg().Path() == "context")
+	case *ast.AssignStmt:
+		for i, e := range p.Rhs {
+			if e == at.Node() && len(p.Lhs) == len(p.Rhs) && (p.Tok == token.ASSIGN || p.Tok == token.DEFINE) {
+				to = p.Lhs[i]
+			}
+		}
+	}
+	v, is := c.object(to).(*types.Var)
+	if to == nil || !is {
+		return false
+	}
+	for _, use := range c.uses[v] {
+		switch p := use.Parent().Node().(type) {
+		case *ast.BinaryExpr:
+			if p.Op == token.MUL {
+				return false
+			}
+		case *ast.AssignStmt:
+			if p.Tok == token.MUL_ASSIGN {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,119 @@
+package gabionvet
+
+import (
+	"go/ast"
+	"go/types"
+	"regexp"
+
+	"golang.org/x/tools/go/ast/inspector"
+)
+
+// failureKept is G135.
+func failureKept(c *check) {
+	if c.pkg.Name() == "main" {
+		return // a command asks once, and ends
+	}
+	c.eachCall(func(_ inspector.Cursor, call *ast.CallExpr) {
+		if len(call.Args) != 1 || !c.is(call, "(sync.Once).Do", "sync.OnceValue", "sync.OnceValues") {
+			return
+		}
+		r := c.work(call.Args[0])
+		if r == nil || !keepsError(c, call, r) || resetsOnce(c, call) {
+			return
+		}
+		for _, at := range reach(c.unit, r.body) {
+			if c.leaves(at.call) && !c.is(at.call, lazy...) {
+				c.report(call, nil, "this keeps the error of the first call for good: when %s fails once, as in an outage of a second, every later call fails until the process starts anew; "+
+					"keep the result only after a success, and try again after a failure", source(at.top.Fun))
+				return
+			}
+		}
+	})
+}
+
+// lazy are the functions that open something and call nothing yet.
+var lazy = []string{"database/sql.Open", "google.golang.org/grpc.NewClient", "google.golang.org/grpc.Dial", "net/http.NewRequest", "github.com/jackc/pgx/pgxpool.New"}
+
+// keepsError reports whether work that runs once leaves its error where it is read later.
+func keepsError(c *check, call *ast.CallExpr, r *region) (keeps bool) {
+	if !c.is(call, "(sync.Once).Do") {
+		results := r.typ.Results
+		return results != nil && isError(c.typeOf(results.List[len(results.List)-1].Type))
+	}
+	own(r.body, func(n ast.Node) {
+		as, is := n.(*ast.AssignStmt)
+		if !is {
+			return
+		}
+		for i, to := range as.Lhs {
+			obj := c.object(to)
+			if obj == nil || !isError(obj.Type()) || declaredIn(obj, r.body) || len(as.Lhs) == len(as.Rhs) && c.isNil(as.Rhs[i]) {
+				continue
+			}
+			v, is := obj.(*types.Var)
+			keeps = keeps || is && (v.IsField() || v.Parent() == c.pkg.Scope())
+		}
+	})
+	return keeps
+}
+
+// resetsOnce reports whether the package gives a sync.Once a new value, so that it runs again.
+func resetsOnce(c *check, call *ast.CallExpr) bool {
+	sel, is := ast.Unparen(call.Fun).(*ast.SelectorExpr)
+	return is && len(c.values[c.object(sel.X)]) > 0
+}
+
+// oneTimeoutForAll is G138.
+func oneTimeoutForAll(c *check) {
+	for _, l := range c.loops {
+		_, _, body := enclosing(l.cursor)
+		if body == nil {
+			continue
+		}
+		own(body, func(n ast.Node) {
+			as, is := n.(*ast.AssignStmt)
+			if !is || len(as.Rhs) != 1 || len(as.Lhs) != 2 || as.Pos() > l.stmt.Pos() || within(l.code(), as.Pos()) {
+				return
+			}
+			call, is := as.Rhs[0].(*ast.CallExpr)
+			if !is || len(call.Args) < 2 || !c.is(call, "context.WithTimeout", "context.WithTimeoutCause") {
+				return
+			}
+			name, v := source(as.Lhs[0]), c.object(as.Lhs[0])
+			if !attemptUses(c, l, v) || !forOneAttempt.MatchString(source(call.Args[1])+" "+name) && !waitsForParent(c, l, call.Args[0], v) {
+				return
+			}
+			c.report(call, nil, "this timeout begins before the loop on line %d and spans all its attempts: when the first one uses it up, those after it fail at once, and nothing was gained by them; "+
+				"make the context of an attempt in the loop", c.fset.Position(l.stmt.Pos()).Line)
+		})
+	}
+}
+
+// forOneAttempt are the names of a timeout that is meant for one attempt.
+var forOneAttempt = regexp.MustCompile(`(?i)attempt(ctx|context|timeout|limit)|per_?(try|attempt|call|request)|(ctx|timeout)(per|each|one)|^try(ctx|timeout)`)
+
+// attemptUses reports whether an attempt of a loop is given a context.
+func attemptUses(c *check, l *retryLoop, ctx types.Object) bool {
+	for _, a := range l.attempts {
+		for _, arg := range a.Args {
+			if c.object(arg) == ctx && ctx != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// waitsForParent reports whether a loop hears when the context ends from which its attempts' was made, and does not
+// hear when that one does: so one of them is for the call, and the other for an attempt.
+func waitsForParent(c *check, l *retryLoop, parent ast.Expr, ctx types.Object) bool {
+	hears := func(obj types.Object) (found bool) {
+		own(l.body, func(n ast.Node) {
+			sel, is := n.(*ast.SelectorExpr)
+			found = found || is && contextEnd.MatchString(sel.Sel.Name) && c.object(sel.X) == obj
+		})
+		return found
+	}
+	of := c.object(parent)
+	return of != nil && of != ctx && hears(of) && !hears(ctx)
+}
