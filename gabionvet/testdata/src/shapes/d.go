@@ -126,13 +126,13 @@ func expected(resp *http.Response) error {
 
 // Units.
 type delays struct {
-	retry_after_seconds int64
-	PauseMs             int
-	items, params       int
+	pause_seconds int64
+	PauseMs       int
+	items, params int
 }
 
 func waitFor(d delays) {
-	time.Sleep(time.Duration(d.retry_after_seconds)) // want `G137`
+	time.Sleep(time.Duration(d.pause_seconds))       // want `G137`
 	timer := time.NewTimer(time.Duration(d.PauseMs)) // want `G137`
 	<-timer.C
 	time.Sleep(time.Duration(d.items))  // no unit in its name
