@@ -121,6 +121,15 @@ func (a adapted) Doubt(partition string, until time.Time) {
 	}
 }
 
+// Memory implements adapter.Dependency.
+func (a adapted) Memory() machine.Memory { return machine.MemoryOf(a.d.state, a.d.now()) }
+
+// Remember implements adapter.Dependency.
+func (a adapted) Remember(m *machine.Memory, until time.Time) {
+	machine.Remember(a.d.state, a.d.now(), a.d.instant(until), m)
+	a.d.deliver(nil)
+}
+
 // Spent implements adapter.Dependency.
 func (a adapted) Spent(used []policy.Spend) []policy.Spend { return a.d.state.Spent(used) }
 

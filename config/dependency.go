@@ -157,6 +157,9 @@ func (r *reader) place(part string, f policy.Mistake, key yamlstrict.Place, laye
 	if at.Line == 0 {
 		at = key
 	}
+	if i := f.Item - 1; i >= 0 && i < len(at.Items) {
+		at.Line, at.Col = at.Items[i].Line, at.Items[i].Col
+	}
 	r.fail(at, fmt.Sprintf("%s: %s: %s %s", part, f.Path, value, problem), proposal)
 }
 

@@ -54,8 +54,8 @@ endpoints.shared_keys = true from gabion.yaml:8` {
 
 func TestMistakesOfEndpointsHaveTheirPlaces(t *testing.T) {
 	for _, c := range []struct{ change, to, at, says string }{
-		{"third", "first=https://x.example", "6:13", `"first" is there twice`},
-		{"third", "https://API.first.example:443/v1/", "6:13", "is there twice"},
+		{"third", "first=https://x.example", "6:79", `"first" is there twice`},
+		{"third", "https://API.first.example:443/v1/", "6:79", "is there twice"},
 		{"third", "third=x.example", "6:79", "is no URL of http or https"},
 		{"third", "https://me:secret@x.example", "6:79", "has a user or a password"},
 		{"third", "a b", "6:79", "is no name of an endpoint"},

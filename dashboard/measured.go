@@ -3,8 +3,10 @@ package dashboard
 import (
 	"encoding/json"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gabion-go/gabion/internal/formulas"
@@ -49,10 +51,11 @@ func (p *Page) serveMeasured(w http.ResponseWriter, _ *http.Request) {
 	v := p.look()
 	all := struct {
 		Version      int        `json:"version"`
+		Program      string     `json:"program,omitempty"` // its version, or the commit that it was built from
 		At           int64      `json:"at"`
 		Up           float64    `json:"observed_ms"` // for how long the page has observed
 		Dependencies []measured `json:"dependencies"`
-	}{Version: frameVersion, At: v.date(v.now), Up: millis(v.now), Dependencies: p.watched.measured()}
+	}{Version: frameVersion, Program: programVersion(), At: v.date(v.now), Up: millis(v.now), Dependencies: p.watched.measured()}
 	for i := range all.Dependencies {
 		if d := &all.Dependencies[i]; p.config.Settings != nil {
 			if told := p.config.Settings(d.Name); told != nil {
@@ -63,6 +66,23 @@ func (p *Page) serveMeasured(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	json.NewEncoder(w).Encode(all) //nolint:errcheck // the client has gone
 }
+
+// programVersion is the version of the running program, or where it has none the commit that it was built from.
+var programVersion = sync.OnceValue(func() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value[:min(len(s.Value), 12)]
+		}
+	}
+	return ""
+})
 
 // measured returns what all dependencies have counted, by name.
 func (c *collector) measured() []measured {

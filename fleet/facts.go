@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/internal/fleet"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -38,6 +39,8 @@ type dependencyFacts struct {
 	Refused   int64    `json:"r,omitempty"` // that ended before an attempt was sent
 	P99       int64    `json:"p,omitempty"` // microseconds that a good attempt takes
 	Open      []string `json:"o,omitempty"` // partitions whose breaker is open or half open; "" is that of calls without one
+
+	Learned *learnedFacts `json:"k,omitempty"`
 }
 
 // process is the key of a report's processFacts.
@@ -49,7 +52,7 @@ const mostOpen = 16
 // gather says what the process knows.
 func (m *Member) gather() map[string]json.RawMessage {
 	names := m.registry.Names()
-	all := make(map[string]json.RawMessage, len(names)+1)
+	of := make(map[string]dependencyFacts, len(names))
 	hash := sha256.New()
 	for _, name := range names {
 		d, err := m.registry.Get(name)
@@ -57,10 +60,15 @@ func (m *Member) gather() map[string]json.RawMessage {
 			continue
 		}
 		fmt.Fprintf(hash, "%s %#v\n", name, d.Policy())
-		if len(all) < fleet.MaxResources {
+		if len(of) < fleet.MaxResources {
 			stats := d.Stats()
-			all[name] = encoded(m.factsOf(name, &stats))
+			of[name] = m.factsOf(name, d, &stats)
 		}
+	}
+	trim(of)
+	all := make(map[string]json.RawMessage, len(of)+1)
+	for name := range of {
+		all[name] = encoded(of[name])
 	}
 	f := processFacts{Version: m.o.Version, Policies: hex.EncodeToString(hash.Sum(nil)[:6]), Lost: m.force.Lost}
 	if !m.heard.IsZero() {
@@ -79,9 +87,14 @@ func encoded(v any) json.RawMessage {
 	return b
 }
 
-func (m *Member) factsOf(name string, s *gabion.Stats) dependencyFacts {
+func (m *Member) factsOf(name string, d *gabion.Dependency, s *gabion.Stats) dependencyFacts {
+	memory := adapter.Of(d).Memory()
 	f := dependencyFacts{
 		Calls: s.Totals.Calls, Succeeded: s.Totals.Succeeded, Refused: s.Totals.Unsent, P99: s.Latency.P99.Microseconds(),
+		Learned: learnedOf(&memory),
+	}
+	if n := m.needs.of[name]; n != nil && f.Learned != nil {
+		n.hydrated = true // it has something of its own
 	}
 	add := func(p *policy.PartitionStats) {
 		if st := p.Breaker.State; !p.Guarded || st != policy.StateOpen && st != policy.StateHalfOpen || len(f.Open) == mostOpen {
@@ -110,6 +123,7 @@ type knownFacts struct {
 	At      int64                     `json:"at"`          // milliseconds of the store's clock
 	Members int                       `json:"n"`           // whose reports were fresh
 	Open    map[string]map[string]int `json:"o,omitempty"` // by dependency and partition: how many processes find it broken
+	Learned map[string]learnedFacts   `json:"l,omitempty"` // by dependency
 }
 
 // fresh is how old a report may be whose breakers count as evidence.
@@ -122,9 +136,13 @@ const (
 	oneIn          = 10
 )
 
-// known puts together what the reports say. It is a pure function of them.
-func known(reports []fleet.Report, now time.Time) json.RawMessage {
-	k := knownFacts{At: now.UnixMilli(), Open: map[string]map[string]int{}}
+// known puts together what the reports say, and what the pool before knew. It is a pure function of them.
+func known(reports []fleet.Report, now time.Time, old *fleet.Pool) json.RawMessage {
+	var before knownFacts
+	if old != nil && len(old.Known) > 0 {
+		_ = json.Unmarshal(old.Known, &before) // what can't be read is not known
+	}
+	k := knownFacts{At: now.UnixMilli(), Open: map[string]map[string]int{}, Learned: learned(reports, now, before.Learned)}
 	for i := range reports {
 		r := &reports[i]
 		p, _ := factsIn[processFacts](r, process)
@@ -175,6 +193,7 @@ func (m *Member) learn(p *fleet.Pool) {
 	if json.Unmarshal(p.Known, &k) != nil {
 		return
 	}
+	m.remember(&k)
 	left := fresh - m.heard.Sub(time.UnixMilli(k.At))
 	if left <= 0 || left > 2*fresh {
 		return

@@ -83,17 +83,23 @@ type Member struct {
 // Join waits until the other members have made room, so that calls find a share: at most half of a lease, and hardly ever for
 // longer than a round trip where there is room. If the store does not answer, the process is a member all the same, at once, and
 // goes by what its policies declare for that: the store of a fleet is not needed to start. The error says what is wrong with the
-// options. Values of ctx are passed to the store; that ctx ends does not end the membership.
+// options, or that the registry is a member already. Values of ctx are passed to the store; that ctx ends does not end the membership.
 func Join(ctx context.Context, r *gabion.Registry, s Store, o Options) (*Member, error) {
 	m, err := newMember(r, s, o)
 	if err != nil {
 		return nil, err
+	}
+	if _, taken := joined.LoadOrStore(r, m); taken {
+		return nil, errors.New("fleet: the registry is a member already: two members would undo each other's shares; close the first one")
 	}
 	ctx, m.stop = context.WithCancel(context.WithoutCancel(ctx))
 	m.begin(ctx)
 	go m.run(ctx)
 	return m, nil
 }
+
+// joined are the registries that are members.
+var joined sync.Map // from *gabion.Registry
 
 // begin renews until the process has something of each limit.
 func (m *Member) begin(ctx context.Context) {
@@ -162,13 +168,14 @@ func (m *Member) now() clock.Instant { return clock.Instant(time.Since(m.epoch))
 func (m *Member) time(at clock.Instant) time.Time { return m.epoch.Add(time.Duration(at)) }
 
 // Close gives the shares back at once, so that others need not wait until they end, and leaves the fleet. The policies' own limits
-// hold then, and overrides that are in force run to their end. It waits for the store a twelfth of the lease at most.
+// hold then, and overrides that are in force run to their end. It waits for the store an eighth of the lease at most.
 // Closing twice does nothing.
 func (m *Member) Close() {
 	m.once.Do(func() {
 		m.stop()
 		<-m.closed
 		m.leave()
+		joined.Delete(m.registry)
 	})
 }
 

@@ -38,6 +38,8 @@ type need struct {
 	called       clock.Instant // when a call was last seen
 	calls        int64         // by then
 	leased       bool
+
+	hydrated bool // it has learned something, or was given what others had learned
 }
 
 // busyFor is for how long after a call a process wants a part of the retry budget's floor.

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -12,6 +11,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/gabion-go/gabion/internal/fleet"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -148,14 +148,14 @@ func amend(ctx context.Context, s Store, fleet string, change func(*[]Override, 
 			return err
 		}
 		item := r.Items[key]
-		all, err := parseOverrides(item.Value)
+		all, others, err := splitOverrides(item.Value)
 		if err != nil {
 			return err
 		}
 		if err := change(&all, r.Now); err != nil {
 			return err
 		}
-		value, err := json.Marshal(overrideRecord{Format: recordFormat, Overrides: all})
+		value, err := joinOverrides(all, others)
 		if err != nil {
 			return err
 		}
@@ -184,8 +184,8 @@ func shorten(all *[]Override, now time.Time) error {
 
 // overrideRecord is what the store has.
 type overrideRecord struct {
-	Format    int        `json:"v"`
-	Overrides []Override `json:"overrides"`
+	Format    int               `json:"v"`
+	Overrides []json.RawMessage `json:"overrides"`
 }
 
 // recordFormat is of the records that are not internal/fleet's.
@@ -193,27 +193,50 @@ const recordFormat = 1
 
 var errNewer = errors.New("fleet: a newer release wrote this record")
 
-// parseOverrides reads a record. Nothing is no override. What makes no sense is left out, so that one wrong entry does
-// not undo the others.
+// parseOverrides reads a record. Nothing is no override.
 func parseOverrides(value []byte) ([]Override, error) {
+	all, _, err := splitOverrides(value)
+	return all, err
+}
+
+// splitOverrides reads a record. What makes no sense is in others, so that one wrong entry does not undo the rest, and
+// an action of a next release is not lost when this one changes the record.
+func splitOverrides(value []byte) (all []Override, others []json.RawMessage, err error) {
 	if len(value) == 0 {
-		return nil, nil
+		return nil, nil, nil
+	}
+	if len(value) > fleet.MaxRecord {
+		return nil, nil, errors.New("fleet: the record of overrides is larger than 1 MB")
 	}
 	var r overrideRecord
-	d := json.NewDecoder(bytes.NewReader(value))
-	if err := d.Decode(&r); err != nil {
-		return nil, fmt.Errorf("fleet: the record of overrides: %w", err)
+	if err := json.Unmarshal(value, &r); err != nil {
+		return nil, nil, fmt.Errorf("fleet: the record of overrides: %w", err)
 	}
 	if r.Format > recordFormat {
-		return nil, errNewer
+		return nil, nil, errNewer
 	}
-	r.Overrides = slices.DeleteFunc(r.Overrides, func(o Override) bool {
-		return o.check() != nil || o.ID == "" || o.Until.Sub(o.At) > MaxOverride
-	})
-	if len(r.Overrides) > maxOverrides {
-		r.Overrides = r.Overrides[len(r.Overrides)-maxOverrides:]
+	for _, raw := range r.Overrides {
+		var o Override
+		if json.Unmarshal(raw, &o) != nil || o.check() != nil || o.ID == "" || o.Until.Sub(o.At) > MaxOverride {
+			others = append(others, raw)
+			continue
+		}
+		all = append(all, o)
 	}
-	return r.Overrides, nil
+	return all[max(0, len(all)-maxOverrides):], others[max(0, len(others)-maxOverrides):], nil
+}
+
+// joinOverrides is the opposite of splitOverrides.
+func joinOverrides(all []Override, others []json.RawMessage) ([]byte, error) {
+	r := overrideRecord{Format: recordFormat, Overrides: others}
+	for i := range all {
+		raw, err := json.Marshal(&all[i])
+		if err != nil {
+			return nil, err
+		}
+		r.Overrides = append(r.Overrides, raw)
+	}
+	return json.Marshal(r)
 }
 
 // check says what is wrong with an override.

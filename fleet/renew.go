@@ -147,7 +147,7 @@ func (m *Member) divide(ctx context.Context) (asked clock.Instant, r Result, poo
 	}
 	reports := parseReports(&r)
 	next := fleet.Divide(old, reports, r.Now, m.o.Lease, skew(m.o.Lease))
-	next.Known = known(reports, r.Now)
+	next.Known = known(reports, r.Now, old)
 	value, err := next.Encode()
 	if err != nil {
 		return asked, r, nil, err
@@ -197,12 +197,28 @@ func (m *Member) look(ctx context.Context) {
 func (m *Member) leave() {
 	m.enforce(m.alone())
 	report := m.holder.Leave(m.now())
+	report.Facts = m.gather() // what it learned is for those that come after it
 	value, err := report.Encode()
 	if err == nil {
+		m.settle()
 		ctx := context.Background()
 		_, _, err = m.ask(ctx, Batch{Puts: []Put{{Key: podsKey(m.o.Name) + m.o.ID, Value: value, Lasts: remembered * m.o.Lease}}})
 	}
 	m.left(err)
+}
+
+// settle waits for a renewal that Close has interrupted: while it is out, nothing else is asked.
+func (m *Member) settle() {
+	if m.hangs == nil {
+		return
+	}
+	timer := time.NewTimer(patience(m.o.Lease) / 2)
+	defer timer.Stop()
+	select {
+	case <-m.hangs:
+		m.hangs = nil
+	case <-timer.C:
+	}
 }
 
 // alone is what a process has that left the fleet: what it declares for a store that is away. Its limits are not its own again,

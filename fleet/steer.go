@@ -34,6 +34,10 @@ type applied struct {
 // end.
 func (m *Member) follow(r *Result) {
 	s := &m.steers
+	known := make(map[string]time.Time, len(s.all))
+	for i := range s.all {
+		known[s.all[i].ID] = s.ends[i]
+	}
 	item := r.Items[overridesKey(m.o.Name)]
 	if item.Version != s.version {
 		all, err := parseOverrides(item.Value)
@@ -45,8 +49,14 @@ func (m *Member) follow(r *Result) {
 	}
 	s.ends = make([]time.Time, len(s.all))
 	for i := range s.all {
-		if o := &s.all[i]; o.Active(r.Now) {
-			s.ends[i] = m.at.Add(o.Until.Sub(r.Now))
+		o := &s.all[i]
+		if !o.LiftedAt.IsZero() {
+			continue
+		}
+		// The store's clock may have stepped back. What was to end once ends then.
+		s.ends[i] = m.at.Add(min(o.Until.Sub(r.Now), o.For))
+		if was := known[o.ID]; !was.IsZero() && was.Before(s.ends[i]) {
+			s.ends[i] = was
 		}
 	}
 	s.steer()

@@ -57,7 +57,7 @@ var dialects = []dialect{
 		quotas: []quotaHeaders{{unit: policy.Requests, left: "X-Ratelimit-Remaining", limit: "X-Ratelimit-Limit", reset: "X-Ratelimit-Reset", after: "X-Ratelimit-Reset-After"}},
 	},
 	{
-		name: "X-Rate-Limit-Limit, -Remaining, -Reset", source: "developer.okta.com/docs/reference/rl-best-practices, docs.x.com/x-api/fundamentals/rate-limits",
+		name: "X-Rate-Limit-Limit, -Remaining, -Reset", source: "developer.okta.com/docs/reference/rl-best-practices, docs.x.com/fundamentals/rate-limits",
 		quotas: []quotaHeaders{{unit: policy.Requests, left: "X-Rate-Limit-Remaining", limit: "X-Rate-Limit-Limit", reset: "X-Rate-Limit-Reset"}},
 	},
 	{

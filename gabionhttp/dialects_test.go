@@ -68,6 +68,7 @@ var dialectExamples = []struct {
 	{"a date", []string{"X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "Sat, 21 Nov 2026 12:00:07 GMT"}, []policy.Remaining{saying("requests", 1, in(7*time.Second))}},
 	{"Discord", []string{"X-RateLimit-Limit", "5", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1470173023", "X-RateLimit-Reset-After", "0.75"}, []policy.Remaining{saying("requests", 0, of(5), in(750*time.Millisecond))}},
 	{"Okta and X", []string{"X-Rate-Limit-Limit", "600", "X-Rate-Limit-Remaining", "598", "X-Rate-Limit-Reset", "1795262445"}, []policy.Remaining{saying("requests", 598, of(600), in(45*time.Second))}},
+	{"Azure OpenAI, which does not know", []string{"x-ratelimit-limit-tokens", "-1", "x-ratelimit-remaining-tokens", "-1", "x-ratelimit-reset-tokens", "0"}, nil},
 	{"Azure", []string{"x-ms-ratelimit-remaining-subscription-reads", "11999"}, []policy.Remaining{saying("reads", 11999)}},
 	{"Shopify", []string{"X-Shopify-Shop-Api-Call-Limit", "32/40"}, []policy.Remaining{saying("requests", 8, of(40), in(16*time.Second), each(20*time.Second), whole)}},
 	{"of two dialects the first counts", []string{"RateLimit", `"default";r=5;t=3`, "X-RateLimit-Remaining", "9", "X-RateLimit-Reset", "60"}, []policy.Remaining{saying("requests", 5, in(3*time.Second))}},

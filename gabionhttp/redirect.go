@@ -11,21 +11,26 @@ import (
 )
 
 // ErrKeyRedirected is in the error of a request with an idempotency key that a redirect
-// leads to another host, where that key means nothing. Nothing was sent there. Hosts that
-// share their keys are named in [Transport.KeyHosts].
+// leads to another host, or to another endpoint of the policy at the same host, where that key means
+// nothing. Nothing was sent there. Hosts that share their keys are named in [Transport.KeyHosts].
 var ErrKeyRedirected = errors.New("gabionhttp: a redirect leads a request with an idempotency key to a host that does not know the key")
 
 // redirected finds out whether redirects led the request away from its key's host. A
 // request that changes something is not sent there: without its key, or with another,
 // it would be carried out once more when the operation is repeated.
 func (c *exchange) redirected() error {
-	c.strayed = strayed(c.req, c.t.KeyHosts)
+	away := strayed(c.req, c.t.KeyHosts)
+	c.strayed = away || !c.shared && astray(c.req, c.ways)
 	if !c.strayed || reads(c.req.Method) || gabion.Key(c.req.Context()) == "" && !keyedBefore(c.req) {
 		return nil
 	}
 	from := "an unknown host"
 	if r := c.req.Response.Request; r != nil && r.URL != nil {
 		from = r.URL.Host
+	}
+	if !away {
+		return fmt.Errorf("%w: %s to another endpoint of %s, or past its endpoints; nothing was sent to it. If all endpoints know the same keys, write shared_keys",
+			ErrKeyRedirected, c.req.Method, c.req.URL.Host)
 	}
 	return fmt.Errorf("%w: %s to %s, by way of %s; nothing was sent to it. If both share their keys, name both in Transport.KeyHosts",
 		ErrKeyRedirected, c.req.Method, c.req.URL.Host, from)

@@ -169,6 +169,7 @@ type exchange struct {
 	call     time.Duration     // the policy's
 	ours     bool              // the dependency is internal
 	ways     []policy.Endpoint // never changes
+	shared   bool              // they know each other's keys
 	meter    meter
 	safe     bool // the policy says so of everything
 	serial   bool // no two attempts are out at once, so that none outlives the call
@@ -192,7 +193,7 @@ type exchange struct {
 func (c *exchange) learn(p *policy.Policy) {
 	c.call = p.Timeout.Call
 	c.codes, c.rules, c.margin, c.ours, c.safe = &p.GRPC, &p.HTTP, max(p.Timeout.HopMargin, 0), p.Trust == policy.Internal, p.Safe
-	c.priority, c.ways, c.meter = gabion.PriorityOf(c.req.Context()), p.Endpoints.List, meterOf(p)
+	c.priority, c.ways, c.shared, c.meter = gabion.PriorityOf(c.req.Context()), p.Endpoints.List, p.Endpoints.SharedKeys, meterOf(p)
 	c.serial = p.Hedge.Max <= 0 || len(c.req.Trailer) > 0 || // which are set while the body is read, one at a time
 		!machine.HedgeableMethod(c.method(), c.safe) && !c.t.HedgeKeyed
 }

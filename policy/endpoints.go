@@ -130,11 +130,15 @@ func (e Endpoint) wrong() (problem, proposal string) {
 		return "has a user or a password in its URL", "give them with each request"
 	case u != nil && (u.RawQuery != "" || u.Fragment != "" || u.ForceQuery):
 		return "has more than a path after its host", exampleURL
+	case u != nil && (strings.Contains(u.Path, "//") || slices.ContainsFunc(strings.Split(u.Path, "/"), dots)):
+		return "has an empty, . or .. part in its path", exampleURL
 	case !endpointName.MatchString(e.Name):
 		return "is no name of an endpoint", "write letters, digits, dots, colons, dashes and underscores, at most 128"
 	}
 	return "", ""
 }
+
+func dots(part string) bool { return part == "." || part == ".." }
 
 // same is what two endpoints must not have in common.
 func (e Endpoint) same() string {
@@ -154,15 +158,15 @@ func checkEndpoints(c *check, e Endpoints) {
 		return
 	}
 	names, addresses := map[string]bool{}, map[string]bool{}
-	for _, one := range e.List {
+	for i, one := range e.List {
 		same := one.same()
 		switch problem, proposal := one.wrong(); {
 		case problem != "":
-			c.add(path, "", quoteShort(one.String()), problem, proposal)
+			addItem(c, path, i, quoteShort(one.String()), problem, proposal)
 		case names[one.Name]:
-			c.add(path, "", quoteShort(one.Name), "is there twice", "give each endpoint a name of its own")
+			addItem(c, path, i, quoteShort(one.Name), "is there twice", "give each endpoint a name of its own")
 		case same != "" && addresses[same]:
-			c.add(path, "", quoteShort(one.URL), "is there twice", "name each URL once: two endpoints at one place fail together")
+			addItem(c, path, i, quoteShort(one.URL), "is there twice", "name each URL once: two endpoints at one place fail together")
 		}
 		names[one.Name], addresses[same] = true, true
 	}

@@ -25,7 +25,7 @@ func TestEndpointsReadThemselves(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", " ", "a b", "=https://eu.example.com", "eu=", "eu=eu.example.com", "ftp://eu.example.com", "https://", "https://:0x/%zz",
-		"https://me:secret@eu.example.com", "https://eu.example.com?a=b", "https://eu.example.com#x", "https://eu.example.com?", strings.Repeat("x", 129), "a\x00b",
+		"https://me:secret@eu.example.com", "https://eu.example.com?a=b", "https://eu.example.com#x", "https://eu.example.com?", "https://eu.example.com//v1", "https://eu.example.com/v1/../v2", "https://eu.example.com/%2e/v1", strings.Repeat("x", 129), "a\x00b",
 	} {
 		got := Endpoint{"before", ""}
 		if err := got.UnmarshalText([]byte(text)); err == nil || got.Name != "before" {

@@ -122,11 +122,11 @@ func checkPrices(c *check, prices []Price) {
 	}
 	for i, p := range prices {
 		if problem := p.problem(); problem != "" {
-			c.add("prices", "", p.String(), problem, priceProposal)
+			addItem(c, "prices", i, p.String(), problem, priceProposal)
 			continue
 		}
 		if slices.ContainsFunc(prices[:i], func(q Price) bool { return q.Unit == p.Unit && q.Money == p.Money }) {
-			c.add("prices", "", p.String(), "is a second price of "+p.Unit+" in "+p.Money, "write one of them")
+			addItem(c, "prices", i, p.String(), "is a second price of "+p.Unit+" in "+p.Money, "write one of them")
 		}
 	}
 }

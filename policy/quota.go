@@ -211,13 +211,13 @@ func (c *check) quotas(list []Quota) {
 		each   bool
 	}
 	seen := map[kind]bool{}
-	for _, q := range list {
+	for i, q := range list {
 		r := q.resolved()
 		k := kind{r.Unit, r.Span, r.Window, r.Each}
 		if problem, proposal := q.wrong(); problem != "" {
-			c.add(path, "", q.String(), problem, proposal)
+			addItem(c, path, i, q.String(), problem, proposal)
 		} else if seen[k] {
-			c.add(path, "", q.String(), "has the unit and span of another", "keep the smaller one")
+			addItem(c, path, i, q.String(), "has the unit and span of another", "keep the smaller one")
 		}
 		seen[k] = true
 	}

@@ -48,6 +48,7 @@ type Mistake struct {
 	Value    string // what the field says, as files spell it
 	Problem  string // why that can't be: "is negative"
 	Proposal string // what to write instead
+	Item     int    // which item of a list it is, from 1; zero means the whole field
 	Unused   bool   // the field is right by itself, and has no effect beside With or without it
 }
 
@@ -108,6 +109,11 @@ func (p Policy) Validate() error {
 
 // check gathers findings.
 type check struct{ found Mistakes }
+
+// addItem is add for one item of a list, from 0.
+func addItem(c *check, path string, i int, value, problem, proposal string) {
+	c.found = append(c.found, Mistake{Path: path, Item: i + 1, Value: value, Problem: problem, Proposal: proposal})
+}
 
 func (c *check) add(path, with, value, problem, proposal string) {
 	c.found = append(c.found, Mistake{Path: path, With: with, Value: value, Problem: problem, Proposal: proposal})

@@ -23,6 +23,7 @@ type attempt struct {
 	context.Context // gabion's, with the metadata of the attempt
 
 	of      *call
+	conn    *grpc.ClientConn // where it goes; nil if that is no ClientConn of grpc-go's
 	began   time.Time
 	until   time.Time // what the server gets as deadline, if not the context's own
 	tells   bool      // until counts; a zero one means no deadline
@@ -73,7 +74,7 @@ var errNoTime = classify.Permanent(classify.NotSent(
 
 // prepare makes a ready to be sent in ctx, which is gabion's.
 func (a *attempt) prepare(ctx context.Context, c *call) error {
-	a.of, a.began, a.peer.Addr = c, time.Now(), noPeer
+	a.of, a.conn, a.began, a.peer.Addr = c, c.conn, time.Now(), noPeer
 	number := gabion.AttemptNumber(ctx)
 	key := gabion.Key(ctx)
 	if c.strays {

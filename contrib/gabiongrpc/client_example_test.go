@@ -45,10 +45,12 @@ func (b *bank) StreamingOutputCall(_ *pb.StreamingOutputCallRequest, s grpc.Serv
 }
 
 // startBank starts a bank, and returns how to reach it and how to end it.
-func startBank() (opts []grpc.DialOption, stop func()) {
+func startBank() (opts []grpc.DialOption, stop func()) { return start(new(bank)) }
+
+func start(b *bank) (opts []grpc.DialOption, stop func()) {
 	l := bufconn.Listen(1 << 16)
 	s := grpc.NewServer()
-	pb.RegisterTestServiceServer(s, new(bank))
+	pb.RegisterTestServiceServer(s, b)
 	go func() { _ = s.Serve(l) }()
 	return []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),

@@ -59,7 +59,7 @@ func (a *attempt) failure(err error) policy.Outcome {
 	switch s.Code() {
 	case codes.Unavailable, codes.Canceled:
 		switch {
-		case a.of.conn != nil && a.of.conn.GetState() == connectivity.Shutdown: // by its owner, who gives its calls up
+		case a.conn != nil && a.conn.GetState() == connectivity.Shutdown: // by its owner, who gives its calls up
 			o.Class = policy.ClassIgnored
 		case s.Code() == codes.Canceled && a.Err() == nil: // the caller did not cancel it
 			o.Class = policy.ClassUnclassified
@@ -113,10 +113,10 @@ func (a *attempt) late() bool {
 	if at, ok := a.Deadline(); ok && !time.Now().Before(at) {
 		return true
 	}
-	if a.of.conn == nil {
+	if a.conn == nil {
 		return false
 	}
-	limit := a.of.conn.GetMethodConfig(a.of.method).Timeout
+	limit := a.conn.GetMethodConfig(a.of.method).Timeout
 	return limit != nil && time.Since(a.began) >= *limit
 }
 

@@ -21,7 +21,7 @@ func (a *attempt) Value(key any) any {
 // isFor reports whether the attempt is a call of that method on a connection to that target.
 // An interceptor can use an attempt's context for calls of its own.
 func (a *attempt) isFor(target, method string) bool {
-	return a.of.method == method && a.of.conn != nil && a.of.conn.Target() == target
+	return a.of.method == method && a.conn != nil && a.conn.Target() == target
 }
 
 // visit is where a balancer has sent an attempt.

@@ -5,7 +5,7 @@ go 1.26.0
 replace github.com/gabion-go/gabion => ../..
 
 require (
-	github.com/gabion-go/gabion v0.0.0-00010101000000-000000000000
+	github.com/gabion-go/gabion v0.0.0
 	github.com/go-sql-driver/mysql v1.10.1
 )
 

@@ -17,9 +17,9 @@ require (
 	github.com/eapache/go-resiliency v1.7.0
 	github.com/failsafe-go/failsafe-go v0.9.8
 	github.com/gabion-go/gabion v0.0.0
-	github.com/gabion-go/gabion/contrib/gabiongrpc v0.0.0-00010101000000-000000000000
-	github.com/gabion-go/gabion/contrib/gabionotel v0.0.0-00010101000000-000000000000
-	github.com/gabion-go/gabion/contrib/gabionprom v0.0.0-00010101000000-000000000000
+	github.com/gabion-go/gabion/contrib/gabiongrpc v0.0.0
+	github.com/gabion-go/gabion/contrib/gabionotel v0.0.0
+	github.com/gabion-go/gabion/contrib/gabionprom v0.0.0
 	github.com/go-kratos/aegis v0.2.0
 	github.com/grpc-ecosystem/go-grpc-middleware/v2 v2.3.4
 	github.com/hashicorp/go-retryablehttp v0.7.8

@@ -25,6 +25,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/contrib/gabionpgx/pgxfleet"
 	"github.com/gabion-go/gabion/contrib/gabionredis/redisfleet"
 	"github.com/gabion-go/gabion/contrib/natsmsg/natsfleet"
@@ -43,12 +45,15 @@ type job struct {
 	Rate    float64 // of all processes
 	Lease   time.Duration
 	Wait    time.Duration // for one's turn, at most
-	Way     string        // wayGabion or wayRate
+	Way     string        // one of the following
 }
 
 const (
 	wayGabion = "gabion"
 	wayRate   = "redis_rate"
+
+	wayGuarded = "guarded" // as wayGabion, with a breaker
+	wayResends = "resends" // retries within a budget whose floor is shared, and no limit
 )
 
 // A told is what a process says of a time when it is asked.
@@ -116,12 +121,7 @@ func (p *process) join() (leave func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := gabion.NewRegistry(map[string]policy.Policy{"provider": {
-		RateLimit: policy.RateLimit{Rate: policy.PerSecond(p.Rate), MaxWait: p.Wait},
-		Retry:     policy.Retry{Attempts: 1}, Bulkhead: policy.Bulkhead{Off: true}, Breaker: policy.Breaker{Off: true},
-		Timeout: policy.Timeout{Call: 10 * time.Second},
-		Fleet:   policy.Fleet{Rate: true},
-	}})
+	r, err := gabion.NewRegistry(map[string]policy.Policy{"provider": p.policy()})
 	if err != nil {
 		return nil, err
 	}
@@ -139,6 +139,29 @@ func (p *process) join() (leave func(), err error) {
 		return d.Run(ctx, func(context.Context) error { return send() })
 	}
 	return m.Close, nil
+}
+
+// The budget of wayResends.
+const (
+	resendRatio  = 0.1
+	resendFloor  = 4 // a second, of all processes
+	resendWindow = 5 * time.Second
+)
+
+func (p *process) policy() policy.Policy {
+	made := policy.Policy{
+		RateLimit: policy.RateLimit{Rate: policy.PerSecond(p.Rate), MaxWait: p.Wait},
+		Retry:     policy.Retry{Attempts: 1}, Bulkhead: policy.Bulkhead{Off: true}, Breaker: policy.Breaker{Off: p.Way != wayGuarded},
+		Timeout: policy.Timeout{Call: 10 * time.Second},
+		Fleet:   policy.Fleet{Rate: true},
+	}
+	if p.Way == wayResends {
+		made.RateLimit, made.Fleet, made.Safe = policy.RateLimit{}, policy.Fleet{Budget: true}, true
+		made.Retry = policy.Retry{Attempts: 3, Backoff: backoff.Const(50 * time.Millisecond), Budget: policy.Budget{
+			Shape: policy.BudgetWindow, Ratio: resendRatio, Floor: resendFloor, Window: resendWindow,
+		}}
+	}
+	return made
 }
 
 // joinRate asks Redis before each call. A call that is not let through tries again after the time that the answer names, as long as its
@@ -253,9 +276,17 @@ func (p *process) send() error {
 	if _, err := conn.Write(message[:]); err != nil {
 		return err
 	}
-	_, err := io.ReadFull(conn, message[:1])
-	return err
+	if _, err := io.ReadFull(conn, message[:1]); err != nil {
+		return err
+	}
+	if message[0] == bad {
+		return errBad
+	}
+	return nil
 }
+
+// errBad is a failure that may be repeated.
+var errBad = classify.Transient(errors.New("the witness says that it has failed"))
 
 // tell is what was since it was asked last.
 func (p *process) tell() told {

@@ -156,15 +156,24 @@ func (c *crew) numbers() (all []uint32) {
 	return all
 }
 
+// askEach asks all processes.
+func (c *crew) askEach() (all []told, err error) {
+	for _, m := range c.members {
+		t, err := m.tell()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
 // ask sums up what the processes tell. The times are those of the median process.
 func (c *crew) ask() (sum told, err error) {
 	var p50, p99, p999 []time.Duration
 	sum.Failures = map[string]int64{}
-	for _, m := range c.members {
-		t, err := m.tell()
-		if err != nil {
-			return sum, err
-		}
+	all, err := c.askEach()
+	for _, t := range all {
 		sum.Wanted, sum.Sent = sum.Wanted+t.Wanted, sum.Sent+t.Sent
 		for text, n := range t.Failures {
 			sum.Failures[text] += n
@@ -173,6 +182,9 @@ func (c *crew) ask() (sum told, err error) {
 	}
 	for _, all := range [][]time.Duration{p50, p99, p999} {
 		slices.Sort(all)
+	}
+	if err != nil || len(all) == 0 {
+		return sum, err
 	}
 	n := len(p50) / 2
 	sum.P50, sum.P99, sum.P999 = p50[n], p99[n], p999[n]

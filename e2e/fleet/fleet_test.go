@@ -97,11 +97,11 @@ func TestTenProcessesOnOtherStores(t *testing.T) {
 	}
 }
 
-// GABION_FLEET=1 go test ./e2e/fleet -run Measure -v -timeout 30m measures leases of ten seconds, which is the table of
+// GABION_MEASURE=1 go test ./e2e/fleet -run Measure -v -timeout 30m measures leases of ten seconds, which is the table of
 // docs/fleet.md.
 func TestMeasure(t *testing.T) {
-	if os.Getenv("GABION_FLEET") == "" {
-		t.Skip("set GABION_FLEET=1: it takes some eight minutes")
+	if os.Getenv("GABION_MEASURE") == "" {
+		t.Skip("set GABION_MEASURE=1: it takes some eight minutes")
 	}
 	server := testservers.StartRedis(t, "--appendonly", "yes")
 	s := newStage(t, "redis://"+server.Addr, wayGabion, 50, 10*time.Second)
@@ -136,8 +136,8 @@ func TestMeasure(t *testing.T) {
 
 // The same with a round trip for each call: redis_rate as it comes.
 func TestMeasureRedisRate(t *testing.T) {
-	if os.Getenv("GABION_FLEET") == "" {
-		t.Skip("set GABION_FLEET=1: it takes two minutes")
+	if os.Getenv("GABION_MEASURE") == "" {
+		t.Skip("set GABION_MEASURE=1: it takes two minutes")
 	}
 	server := testservers.StartRedis(t, "--appendonly", "yes")
 	s := newStage(t, "redis://"+server.Addr, wayRate, 50, 10*time.Second)

@@ -49,6 +49,7 @@ func (s *stage) must(err error) {
 // figures are what came of a while.
 type figures struct {
 	used, sent, came, sentBusy, jain float64
+	p999                             time.Duration // of a call of the median process
 }
 
 // busy is the time over which the ordinary tests judge what was sent. Where a machine does ten things at once, a process sends late
@@ -75,7 +76,7 @@ func (s *stage) during(what string, settle, d time.Duration, do func()) figures 
 		return float64(n) / limit / span.Seconds()
 	}
 	f := figures{
-		float64(len(all)) / limit / (to - from).Seconds(), most(time.Second, bySent), most(time.Second, byCame), most(busy, bySent), jain(all, s.crew.numbers()),
+		float64(len(all)) / limit / (to - from).Seconds(), most(time.Second, bySent), most(time.Second, byCame), most(busy, bySent), jain(all, s.crew.numbers()), t.P999,
 	}
 	failed := t.Wanted - t.Sent
 	for text, n := range t.Failures {
@@ -85,7 +86,7 @@ func (s *stage) during(what string, settle, d time.Duration, do func()) figures 
 	}
 	fmt.Fprintf(&s.rows, "| %s | %.0f %% | %.1f %% | %.1f %% | %.1f %% | %.3f | %v | %v | %v | %d |\n", what, 100*float64(t.Wanted)/limit/(to-from).Seconds(), 100*f.used, 100*f.sent, 100*f.came, f.jain,
 		t.P50.Round(10*time.Microsecond), t.P99.Round(10*time.Microsecond), t.P999.Round(10*time.Microsecond), failed)
-	if s.crew.job.Way == wayGabion {
+	if s.crew.job.Way != wayRate {
 		s.look(what)
 	}
 	if failed > 0 {

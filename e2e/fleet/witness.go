@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,14 +16,23 @@ type seen struct {
 	process    uint32
 }
 
-// A witness is the dependency: it answers each call with one byte, and notes who made it.
+// A witness is the dependency: it answers each call with one byte, good or bad, and notes who made it.
 type witness struct {
 	listener net.Listener
 	began    time.Time
 
+	failing  atomic.Bool  // it answers that each call has failed
+	poisoned atomic.Int64 // or those of one process, by its number and one; 0 means none
+
 	mu  sync.Mutex // guards all
 	all []seen
 }
+
+// The answers.
+const (
+	good byte = iota
+	bad
+)
 
 // A message is the process and the time when it sent it.
 const messageSize = 4 + 8
@@ -56,7 +66,11 @@ func (w *witness) serve(conn net.Conn) {
 		w.mu.Lock()
 		w.all = append(w.all, seen{sent.Sub(w.began.Round(0)), time.Since(w.began), binary.BigEndian.Uint32(message[:4])})
 		w.mu.Unlock()
-		if _, err := conn.Write(message[:1]); err != nil {
+		answer := good
+		if process := binary.BigEndian.Uint32(message[:4]); w.failing.Load() || w.poisoned.Load() == int64(process)+1 {
+			answer = bad
+		}
+		if _, err := conn.Write([]byte{answer}); err != nil {
 			return
 		}
 	}

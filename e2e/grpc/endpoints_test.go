@@ -50,16 +50,14 @@ var sides = []struct {
 		c := &gabiongrpc.Client{Dependency: gabion.New("payments", policy.Policy{Safe: true})}
 		return oneCall(dialAll(t, addrs, `{"loadBalancingConfig":[{"round_robin":{}}]}`, c.DialOptions()...))
 	}},
-	{"gabion, endpoints", func(t *testing.T, addrs []string) func(context.Context) error {
-		p, conns := policy.Policy{Safe: true}, map[string]func(context.Context) error{}
+	{"gabiongrpc, endpoints", func(t *testing.T, addrs []string) func(context.Context) error {
+		p, conns := policy.Policy{Safe: true}, map[string]grpc.ClientConnInterface{}
 		for _, a := range addrs {
 			p.Endpoints.List = append(p.Endpoints.List, policy.Endpoint{Name: a})
-			conns[a] = oneCall(dialAll(t, []string{a}, `{}`))
+			conns[a] = dialAll(t, []string{a}, `{}`, grpc.WithDisableRetry())
 		}
-		d := gabion.New("payments", p)
-		return func(ctx context.Context) error {
-			return d.Run(ctx, func(ctx context.Context) error { return conns[gabion.EndpointOf(ctx).Name](ctx) })
-		}
+		c := &gabiongrpc.Client{Dependency: gabion.New("payments", p)}
+		return oneCall(c.Endpoints(func(e gabion.Endpoint) grpc.ClientConnInterface { return conns[e.Name] }))
 	}},
 }
 
@@ -82,7 +80,7 @@ func dialAll(t *testing.T, addrs []string, config string, opts ...grpc.DialOptio
 	return conn
 }
 
-func oneCall(conn *grpc.ClientConn) func(context.Context) error {
+func oneCall(conn grpc.ClientConnInterface) func(context.Context) error {
 	stub := pb.NewTestServiceClient(conn)
 	return func(ctx context.Context) error {
 		_, err := stub.UnaryCall(ctx, &pb.SimpleRequest{}, grpc.WaitForReady(true))

@@ -80,6 +80,12 @@ type Dependency interface {
 	// Doubt says that other processes find that partition broken, until then.
 	Doubt(partition string, until time.Time)
 
+	// Memory returns what the dependency has learned by itself.
+	Memory() machine.Memory
+
+	// Remember gives a dependency that has counted nothing what others have learned, until then.
+	Remember(m *machine.Memory, until time.Time)
+
 	// Tell tells those who observe the dependency. It sets the event's time and the
 	// dependency's name.
 	Tell(ctx context.Context, e policy.Event)

@@ -2,6 +2,7 @@ package behaviour_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/gabion-go/gabion"
@@ -24,17 +25,20 @@ func TestEndpointsCostOneAllocation(t *testing.T) {
 	}
 }
 
-// Go: go test -run xxx -bench Endpoints ./internal/behaviour
+// Go: go test -run xxx -bench Endpoints -cpu 2 ./internal/behaviour
 func BenchmarkEndpoints(b *testing.B) {
-	for name, p := range map[string]policy.Policy{"none": {}, "equal": ways(policy.EndpointsEqual, "a", "b", "c"), "ordered": ways(policy.EndpointsOrdered, "a", "b")} {
-		b.Run(name, func(b *testing.B) {
-			d := gabion.New("payments", p)
-			work := func(context.Context) error { return nil }
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					_ = d.Run(b.Context(), work)
-				}
+	names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
+	for _, mode := range []policy.EndpointMode{policy.EndpointsEqual, policy.EndpointsOrdered} {
+		for _, n := range []int{0, 1, 3, 10} {
+			b.Run(fmt.Sprintf("%s/%d", mode, n), func(b *testing.B) {
+				d := gabion.New("payments", ways(mode, names[:n]...))
+				work := func(context.Context) error { return nil }
+				b.RunParallel(func(pb *testing.PB) {
+					for pb.Next() {
+						_ = d.Run(b.Context(), work)
+					}
+				})
 			})
-		})
+		}
 	}
 }

@@ -209,6 +209,18 @@ func (e *Earned) Ended() (succeeded, of int) {
 	return bits.OnesCount64(e.ended & (1<<Lasting - 1)), int(e.ended >> Lasting)
 }
 
+// Doubt lowers what is there before the first success to what re-sends were worth to others, of which so many helped,
+// but not to less than one re-send. It does nothing once something was earned or spent. Successes earn as before.
+func (e *Earned) Doubt(helped, of int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.sent != 0 || e.ended != 0 || e.Any() || of <= 0 {
+		return
+	}
+	part := float64(min(max(helped, 0), of)) / float64(of)
+	e.level = min(e.level, max(int64(part*float64(e.level)), million))
+}
+
 // mostOwing is how many calls wait at most that have not paid.
 const mostOwing = math.MaxUint8
 

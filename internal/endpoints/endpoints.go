@@ -12,6 +12,7 @@ import (
 	"math"
 	"math/bits"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
@@ -30,18 +31,20 @@ type Rules struct {
 
 // Endpoint is what is known of one endpoint. It is safe for concurrent use.
 type Endpoint struct {
-	mu       sync.Mutex // guards all below
-	out      int
-	sent     int64
-	failed   int64
-	cost     float64       // smoothed time of an attempt in nanoseconds; zero means not known
-	moved    clock.Instant // when cost was last moved
-	heard    clock.Instant // when an attempt last ended, or when the first of those under way began
-	good     clock.Instant // when an attempt last succeeded
-	worked   bool          // one ever did
-	gone     bool          // it is left out
-	changed  clock.Instant // when it was left out, or came back
-	starting bool          // it came back, and has not its whole share yet
+	out      atomic.Int32 // written under mu, as are gone and starting; read without it where a call looks at all endpoints
+	gone     atomic.Bool  // it is left out
+	starting atomic.Bool  // it came back, and has not its whole share yet
+
+	mu      sync.Mutex // guards all below
+	sent    int64
+	failed  int64
+	cost    float64       // smoothed time of an attempt in nanoseconds; zero means not known
+	moved   clock.Instant // when cost was last moved
+	heard   clock.Instant // when an attempt last ended, or when the first of those under way began
+	good    clock.Instant // when an attempt last succeeded
+	worked  bool          // one ever did
+	changed clock.Instant // when it was left out, or came back
+	guessed bool          // cost is what others say
 }
 
 const (
@@ -66,10 +69,9 @@ const (
 func (e *Endpoint) Enter(now clock.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.out == 0 {
+	if e.out.Add(1) == 1 {
 		e.heard = now
 	}
-	e.out++
 	e.sent++
 }
 
@@ -77,7 +79,10 @@ func (e *Endpoint) Enter(now clock.Instant) {
 func (e *Endpoint) Leave(now clock.Instant, took time.Duration, r Result) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.out--
+	e.out.Add(-1)
+	if e.guessed && r != Nothing {
+		e.cost, e.guessed = 0, false
+	}
 	cost, t := e.known(now), float64(max(took, 1))
 	switch r {
 	case Nothing:
@@ -126,19 +131,27 @@ const (
 // Silent reports whether several attempts are out and none has ended for long, which a breaker sees
 // only when their timeouts have passed.
 func (e *Endpoint) Silent(now clock.Instant) bool {
+	if e.out.Load() < silentOut {
+		return false
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.out >= silentOut && now.Sub(e.heard) > max(silentLeast, time.Duration(silentTimes*min(e.cost, float64(mostCost))))
+	return e.out.Load() >= silentOut && now.Sub(e.heard) > max(silentLeast, time.Duration(silentTimes*min(e.cost, float64(mostCost))))
 }
 
 // note notes whether the endpoint is left out, and reports a change.
 func (e *Endpoint) note(now clock.Instant, gone bool) (changed bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if gone == e.gone {
+	if gone == e.gone.Load() {
 		return false
 	}
-	e.gone, e.changed, e.starting = gone, now, !gone
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if gone == e.gone.Load() { // another call has noted it
+		return false
+	}
+	e.changed = now
+	e.gone.Store(gone)
+	e.starting.Store(!gone)
 	if !gone {
 		e.cost = 0 // what was known of it is of the time before
 	}
@@ -149,16 +162,39 @@ func (e *Endpoint) note(now clock.Instant, gone bool) (changed bool) {
 func (e *Endpoint) Join(now clock.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.starting, e.changed = true, now
+	e.changed = now
+	e.starting.Store(true)
+}
+
+// Expect says what an attempt takes, as others know it. It counts until the first attempt has ended.
+func (e *Endpoint) Expect(now clock.Instant, cost time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.sent == 0 && e.cost == 0 && cost > 0 {
+		e.cost, e.moved, e.guessed = float64(cost), now, true
+	}
+}
+
+// Learned is what an attempt takes, as far as this process knows it by itself; zero means not known.
+func (e *Endpoint) Learned(now clock.Instant) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.guessed {
+		return 0
+	}
+	return time.Duration(e.known(now))
 }
 
 // share is the part of its usual share that it gets now.
 func (e *Endpoint) share(now clock.Instant, over time.Duration) float64 {
+	if !e.starting.Load() {
+		return 1
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	since := now.Sub(e.changed)
-	if !e.starting || since >= over {
-		e.starting = false
+	if since >= over {
+		e.starting.Store(false)
 		return 1
 	}
 	return max(float64(since)/float64(over), leastWay)
@@ -168,7 +204,7 @@ func (e *Endpoint) share(now clock.Instant, over time.Duration) float64 {
 func (e *Endpoint) load(now clock.Instant) (cost float64, out int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.known(now), e.out
+	return e.known(now), int(e.out.Load())
 }
 
 // Stats is an endpoint at one moment.
@@ -185,7 +221,7 @@ type Stats struct {
 func (e *Endpoint) Stats(now clock.Instant) Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return Stats{Out: e.out, Sent: e.sent, Failed: e.failed, Cost: time.Duration(e.known(now)), Gone: e.gone, Worked: e.worked, Good: e.good}
+	return Stats{Out: int(e.out.Load()), Sent: e.sent, Failed: e.failed, Cost: time.Duration(e.known(now)), Gone: e.gone.Load(), Worked: e.worked, Good: e.good}
 }
 
 // Set is a set of endpoints by their places in the list.

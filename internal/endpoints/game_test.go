@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
@@ -216,5 +217,28 @@ func TestSilence(t *testing.T) {
 	e.Enter(s)
 	if e.Silent(9*s) || !e.Silent(9*s+1) {
 		t.Error("it is silent when more than eight times what one takes has passed")
+	}
+}
+
+// What one call asks of its endpoints. Go: go test -run xxx -bench Choice -cpu 2 ./internal/endpoints
+func BenchmarkChoice(b *testing.B) {
+	for _, n := range []int{1, 3, 10} {
+		l := listOf(n, Rules{Ejected: 0.5})
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			b.RunParallel(func(pb *testing.PB) {
+				q := Query{First: true, Moves: true, U: [3]float64{0.3, 0.4, 0.7}}
+				for pb.Next() {
+					for i, e := range l.All {
+						if e.Silent(0) {
+							q.Out |= Of(i)
+						}
+					}
+					l.Note(0, q.Out)
+					i, _ := l.Pick(0, &q)
+					l.All[i].Enter(0)
+					l.All[i].Leave(0, 1, Good)
+				}
+			})
+		})
 	}
 }

@@ -82,8 +82,11 @@ type Tail struct {
 	leastDue atomic.Int64 // the instant from which the least time is estimated anew
 	least    atomic.Int64
 
-	mu    sync.Mutex
-	began [2]clock.Instant // of each half, under mu
+	hint atomic.Int64 // a limit for as long as too few have finished; zero means none
+
+	mu      sync.Mutex       // guards all below
+	began   [2]clock.Instant // of each half
+	hintEnd clock.Instant    // when hint ends
 }
 
 const (
@@ -109,6 +112,11 @@ func (t *Tail) Finish(shard uint32, d time.Duration) { t.add(finished, shard, d)
 func (t *Tail) Cut(shard uint32, d time.Duration, early bool) {
 	t.add(cut, shard, d)
 	if !early {
+		return
+	}
+	if t.hint.Load() != 0 { // it was wrong
+		t.hint.Store(0)
+		t.due.Store(math.MinInt64)
 		return
 	}
 	if soon := t.soon.Load(); soon < t.due.Load() {
@@ -162,11 +170,24 @@ func (t *Tail) inForce(now clock.Instant, q float64, most time.Duration) time.Du
 	if e.Known == Hopeless {
 		limit = -limit
 	}
+	if e.Known == TooFew && now < t.hintEnd {
+		limit = time.Duration(t.hint.Load())
+	}
 	t.limit.Store(int64(limit))
 	t.soon.Store(int64(now.Add(tailSoon)))
 	t.asked.Store(math.Float64bits(q))
 	t.due.Store(int64(now.Add(tailEvery)))
 	return limit
+}
+
+// Suggest gives a limit for as long as too few attempts have finished for an estimate, and until the first attempt
+// that it cuts off: others measured it, and it may be wrong here.
+func (t *Tail) Suggest(limit time.Duration, until clock.Instant) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.hint.Store(int64(max(limit, 0)))
+	t.hintEnd = until
+	t.due.Store(math.MinInt64)
 }
 
 // Estimate returns what is known now, without changing the limit that is in force. It looks

@@ -193,6 +193,24 @@ func (l *Limit) sample(now clock.Instant, took time.Duration, v Verdict) (limit 
 // Limit returns how many may be out.
 func (l *Limit) Limit() int { return int(l.limit.Load()) }
 
+// Begin sets the limit that a rule of this package begins with, unless anything was counted. It reports whether the
+// limit is another one now.
+func (l *Limit) Begin(limit int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r, own := l.rule.(*rule)
+	if !own || l.Moved() || l.sum() != (counts{}) {
+		return false
+	}
+	was := r.limit
+	r.limit = r.clamp(limit)
+	l.limit.Store(int64(r.limit))
+	return r.limit != was
+}
+
+// Moved reports whether the rule has moved the limit yet.
+func (l *Limit) Moved() bool { return l.moves.Load() != nil }
+
 // Last returns the last move, or nil. It must not be changed.
 func (l *Limit) Last() *Move { return l.moves.Load() }
 

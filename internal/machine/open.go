@@ -50,7 +50,7 @@ var usualAttempt = policy.Policy{}.Resolved().Timeout.Attempt
 func (c *Call) Limits(now clock.Instant, t *Ticket) Limits {
 	p := &c.rules.Policy.Timeout
 	l := Limits{Slot: t.Deadline, Body: clock.Never, Idle: on(p.Idle)}
-	if c.measured(t) > 0 { // it is about how soon an answer begins
+	if c.measured(t) > 0 || c.sent.at.isBrief(t) { // it is about how soon an answer begins
 		l.Slot = min(t.Sent.Add(p.Attempt), c.deadline)
 	}
 	if t.lone || t.longer { // so is this, and the answer may have come late

@@ -43,6 +43,7 @@ type pacer struct {
 	asked    bool          // the dependency asked for time in this second
 	waited   bool          // a call had to wait in this second
 	unproven bool          // nothing succeeded before, and nothing was measured since
+	guessed  bool          // calls are spaced because others said so, and this process was not asked for time yet
 
 	takes time.Duration // how long an answer that is good takes, smoothed over some of them
 
@@ -97,7 +98,7 @@ func (p *pacer) hold(now, until clock.Instant, named bool, lately successes) (ne
 	if news = news || until > p.until; news {
 		p.until, p.asking = until, now
 	}
-	p.asked = true
+	p.asked, p.guessed = true, false
 	p.measure(now)
 	return news
 }
@@ -179,6 +180,8 @@ func (p *pacer) measure(now clock.Instant) {
 	p.wanted += paceSmooth * (came - p.wanted)
 	// Calls that go at a rate find out by themselves that the limit has gone.
 	switch over := now >= p.until || p.rate >= paceLeast; {
+	case p.guessed && p.accepted > 0:
+		p.active.Store(false)
 	case over && !p.asked && !p.waited:
 		p.active.Store(false)
 	case over && !p.asked:
@@ -190,6 +193,35 @@ func (p *pacer) measure(now clock.Instant) {
 	}
 	p.since, p.accepted, p.refused, p.came, p.asked, p.waited = now, 0, 0, 0, false, false
 	p.unproven = false
+}
+
+// guess makes a new pacer space calls because others were asked for time. Where they know no rate, the first success
+// shows that it is over; else a second without a refusal does.
+func (p *pacer) guess(now, until clock.Instant, rate float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unproven = !(rate >= paceLeast)
+	if !(rate >= guessedRate) { // it may be NaN
+		rate = guessedRate
+	}
+	p.until, p.asking, p.since, p.next = until, now, now, now
+	p.rate, p.wanted, p.guessed = rate, rate, true
+	p.counts.Store(true)
+	p.active.Store(true)
+}
+
+// learned is at which rate calls are spaced and for how long at least, if the dependency asked this process for
+// time. A nil pacer knows nothing.
+func (p *pacer) learned(now clock.Instant) (rate float64, held time.Duration) {
+	if p == nil {
+		return 0, 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.active.Load() || p.guessed || now >= p.until {
+		return 0, 0
+	}
+	return p.rate, p.until.Sub(now)
 }
 
 // reserve takes the next start time, if it is not later than last, and where there is a rate

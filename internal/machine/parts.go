@@ -35,6 +35,7 @@ type parts struct {
 	streams    *streams           // nil until a result outlives its attempt's time
 	spends     *spends            // nil until an answer says what it cost
 	lease      *Lease             // nil outside of a fleet
+	memory     *recollection      // what others know; nil unless a fleet said something
 }
 
 func (s *State) part() *parts { return s.more.Load() }

@@ -30,6 +30,7 @@ type stay struct {
 	receipt breaker.Receipt // of a result that lives on
 	shown   breaker.Result  // what it showed at its verdict, if its result lives on
 	brief   time.Duration   // how long it may take, where that is less than others; zero means as long
+	short   bool            // it has no more time than that
 }
 
 func (g *placing) visit(t *Ticket) *stay { return &g.visits[t.Attempt-1] }
@@ -153,9 +154,13 @@ func (ps *places) brief(now clock.Instant, gone endpoints.Set) (most time.Durati
 	return most
 }
 
+// isBrief reports whether an attempt has less time than others because it is a probe.
+func (g *placing) isBrief(t *Ticket) bool { return g != nil && g.visit(t).short }
+
 // limit is how long an attempt may take that would have so long by the policy; zero means no bound.
 func (g *placing) limit(t *Ticket, limit time.Duration) time.Duration {
 	if v := g.visit(t); v.brief > 0 && !t.lone && (limit <= 0 || v.brief < limit) {
+		v.short = true
 		return v.brief
 	}
 	return limit

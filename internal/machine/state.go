@@ -253,7 +253,9 @@ func (s *State) breakerLog(name string) breaker.Log {
 
 func (s *State) newPartition(now clock.Instant, name string) *namedPartition {
 	p := &namedPartition{name: name}
-	s.furnishPartition(now, &p.partition, s.rules.Load(), name) // a reload that is under way reaches only older ones
+	r := s.rules.Load()
+	s.furnishPartition(now, &p.partition, r, name) // a reload that is under way reaches only older ones
+	s.recall(now, &p.partition, r, name)
 	return p
 }
 

@@ -22,9 +22,9 @@ func bounded(d time.Duration, t *policy.Timeout) time.Duration {
 }
 
 // measured returns the time that an attempt had, if that was measured and no bound of the
-// policy or of the call was shorter. Else it is zero.
+// policy, of the call, or of a probe was shorter. Else it is zero.
 func (c *Call) measured(t *Ticket) time.Duration {
-	if had := t.Deadline.Sub(t.Sent); c.rules.timed && !t.last && had < c.rules.Policy.Timeout.Attempt {
+	if had := t.Deadline.Sub(t.Sent); c.rules.timed && !c.sent.at.isBrief(t) && !t.last && had < c.rules.Policy.Timeout.Attempt {
 		return had
 	}
 	return 0

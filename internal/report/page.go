@@ -82,6 +82,7 @@ const (
 	Met         = "met"
 	NotMet      = "**not met**"
 	NotMeasured = "not measured"
+	NotKnown    = "not known" // what was measured differs too much between rounds
 )
 
 // Verdict is [Met] or [NotMet]. least says that the bound is a lower one.

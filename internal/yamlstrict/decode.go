@@ -21,6 +21,7 @@ type Place struct {
 	Vars      []string // the variables that it takes its value from
 	Leaf      bool     // a value, not a section
 	Wrong     bool     // a mistake is there: what it would say is not known
+	Items     []Place  // of a list: those that were read, where each stands
 }
 
 // Scalar reads one type from text.
@@ -291,26 +292,6 @@ func (d *decoder) meant(key *yaml.Node, path string) {
 	}
 }
 
-func (d *decoder) list(v reflect.Value, n *yaml.Node, path string, depth int) {
-	if n.Kind != yaml.SequenceNode {
-		d.fail(n, path, "wants a list, not "+quoted(n), "write ["+clip(n.Value)+"]")
-		return
-	}
-	list := reflect.MakeSlice(v.Type(), 0, min(len(n.Content), maxNodes))
-	for _, c := range n.Content {
-		elem := reflect.New(v.Type().Elem()).Elem()
-		before := len(d.found)
-		d.value(elem, c, path, depth+1)
-		if c.Kind != yaml.ScalarNode || len(d.found) == before { // zero is not what a text means that can't be read
-			list = reflect.Append(list, elem)
-		}
-		if d.nodes > maxNodes {
-			break
-		}
-	}
-	v.Set(list)
-}
-
 func (d *decoder) place(key, value *yaml.Node) Place {
 	p := Place{Line: value.Line, Col: value.Column, Text: value.Value}
 	p.Leaf = value.Kind == yaml.ScalarNode || value.Kind == yaml.SequenceNode
@@ -324,15 +305,6 @@ func (d *decoder) place(key, value *yaml.Node) Place {
 		p.Line, p.Col = key.Line, key.Column
 	}
 	return p
-}
-
-// listText writes a short list as it stands in the file.
-func listText(n *yaml.Node) string {
-	items := make([]string, 0, 8)
-	for _, c := range n.Content[:min(len(n.Content), cap(items))] {
-		items = append(items, clip(c.Value))
-	}
-	return "[" + strings.Join(items, ", ") + "]"
 }
 
 // field is a key and the field that it sets.

@@ -63,7 +63,7 @@ func TestReads(t *testing.T) {
 	for path, want := range map[string]Place{
 		"limits":           {Line: 3, Col: 1},
 		"limits.max_after": {Line: 5, Col: 14, Text: "5s", Leaf: true},
-		"limits.codes":     {Line: 6, Col: 10, Text: "[1, ${N}]", Vars: []string{"N"}, Leaf: true},
+		"limits.codes":     {Line: 6, Col: 10, Text: "[1, ${N}]", Vars: []string{"N"}, Leaf: true, Items: []Place{{Line: 6, Col: 11}, {Line: 6, Col: 14}}},
 		"name":             {Line: 2, Col: 7, Text: "it's ${N} for $$5", Vars: []string{"N"}, Leaf: true},
 	} {
 		if got := places[path]; !reflect.DeepEqual(got, want) {

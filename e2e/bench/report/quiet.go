@@ -13,7 +13,7 @@ import (
 
 // What a run may look like whose figures are published.
 const (
-	mostSpread = 10  // percent, of the rows that matter most
+	mostSpread = 10  // percent, of what README shows and of what a verdict is about
 	mostLoad   = 0.5 // processes that were running before the run, on average over a minute
 
 	longestCalm = 5 * time.Minute
@@ -37,7 +37,7 @@ func loadOf(averages string) (load float64, known bool) {
 }
 
 // quiet returns why the figures of a run can't be published: the machine did something else, or
-// a row that matters most differs too much between rounds.
+// a row that README shows differs too much between rounds.
 func quiet(r *results, m machine) error {
 	if load, known := loadOf(m.load); known && load > mostLoad {
 		return fmt.Errorf("the machine was busy: its load was %v before the run, and at most %v is quiet", load, mostLoad)
@@ -45,13 +45,11 @@ func quiet(r *results, m machine) error {
 	return spread(r)
 }
 
-// spread returns which row that matters most is not known well enough.
+// spread returns which of gabion's rows in the table that README shows is not known well enough. Other rows
+// are shown with their spread, and a target of a row that is not known well enough has no verdict.
 func spread(r *results) error {
 	for _, c := range bench.Contests() {
-		if !c.Headline {
-			continue
-		}
-		for _, mode := range c.Measured() {
+		for _, mode := range inReadme[c.Name] {
 			switch percent, ok := r.deviation(c.Name, ours(c), mode); {
 			case ok && math.IsInf(percent, 0):
 				return fmt.Errorf("gabion's row of %s, %s, was measured in too few rounds: six are needed", c.Name, mode)

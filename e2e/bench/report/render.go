@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gabion-go/gabion/e2e/bench"
@@ -53,6 +54,9 @@ const (
 	closeMark = "<!-- /bench -->"
 )
 
+// inReadme are the contests of the table that README shows, with the modes that it shows.
+var inReadme = map[string][]string{"stack": {"single", "parallel"}, "stack-done": {"single"}, "http": {"16"}}
+
 // headline is the table that README shows.
 func (p *page) headline() {
 	p.Line("%s", openMark)
@@ -85,6 +89,11 @@ func (p *page) method(m machine) {
 	p.Line("")
 	p.Line("`%s`, which took %s. The rounds go through all benchmarks in turn, so that changes of the machine's "+
 		"speed affect all of them: %d rounds for the rows that matter most, %d for the others, %s each.", m.command, m.took, m.headline, m.rest, m.benchtime)
+	if len(p.r.slow) > 0 {
+		p.Line("")
+		p.Line("The rows that were measured in every round say how fast the machine was in it: everything took between %.2f and %.2f times what it usually took. "+
+			"All times of a round are divided by that. Ratios within a round do not change.", slices.Min(p.r.slow), slices.Max(p.r.slow))
+	}
 	p.Line("")
 	p.Line("%s", bench.Settings)
 	p.Line("")
@@ -102,9 +111,9 @@ func (p *page) targets() {
 	p.Line("")
 	if read, ok := minus(ns("floor", "monotonic-read", "single"), ns("floor", "function-call", "single"))(p.r); ok {
 		p.Line("Those in nanoseconds were set on a machine that reads its monotonic clock in %v ns and on which the harness takes %v ns. In this run a reading "+
-			"took %s ns. The verdict is about the measured value. *Adjusted* subtracts only the additional time of the clock and the harness on this machine. "+
+			"took %s ns. The verdict is about the measured value. A row that differs between rounds by more than ±%d %% gives no verdict. *Adjusted* subtracts only the additional time of the clock and the harness on this machine. "+
 			"*Primitives* is the time that would remain if gabion's own code took none: the clock readings, atomic operations, locks, allocations and timers that the promises need, each with its time in this run. A target below it can't be met on this machine.",
-			referenceRead, referenceCall, number(read))
+			referenceRead, referenceCall, number(read), mostSpread)
 		p.Line("")
 	}
 	p.Table(2, "", "What", "Measured", "Target", "", "Adjusted", "Primitives")

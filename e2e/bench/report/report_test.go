@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -145,6 +146,30 @@ func TestFiguresOfANoisyRunAreNotWritten(t *testing.T) {
 	}
 }
 
+// A round in which the whole machine was slower moves no figure. One row that took longer by itself stays slower.
+func TestRoundsAreLevelled(t *testing.T) {
+	line := func(name, ns string) string {
+		return "BenchmarkContest/stack/" + name + "/single-2 \t 100 \t " + ns + " ns/op\n"
+	}
+	round := func(a, b, c string) string { return line("a", a) + line("b", b) + line("c", c) }
+	r, err := read([]byte(round("100", "200", "400") + round("150", "300", "600") + line("rare", "90") + round("100", "200", "800")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		fact, entry string
+		want        []float64
+	}{
+		{"all took longer", "a", []float64{100, 100, 100}},
+		{"one took longer by itself", "c", []float64{400, 400, 800}},
+		{"a row of fewer rounds counts from the first", "rare", []float64{90}},
+	} {
+		if got := r.values[row{"stack", c.entry, "single"}]["ns/op"]; !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.fact, got, c.want)
+		}
+	}
+}
+
 func TestPerformanceIsAReport(t *testing.T) {
 	text := performance(t)
 	sheets, err := parse(text)
@@ -171,6 +196,28 @@ func TestREADMEsFiguresAreTheReports(t *testing.T) {
 	}
 	if want, _ := block(performance(t)); inside != want {
 		t.Errorf("README.md says\n%s\nand docs/performance.md\n%s", inside, want)
+	}
+}
+
+// A verdict about a row that the machine disturbed would be about the machine.
+func TestATargetOfARowThatIsNotKnownHasNoVerdict(t *testing.T) {
+	steady, moving := row{"stack", "a", "single"}, row{"stack", "b", "single"}
+	r := &results{values: map[row]map[string][]float64{
+		steady: {"ns/op": {100, 101, 102, 100, 101, 102}},
+		moving: {"ns/op": {100, 190, 102, 180, 101, 200}},
+	}}
+	for _, c := range []struct {
+		fact string
+		at   row
+		want string
+	}{
+		{"all rounds agree", steady, report.Met},
+		{"rounds differ", moving, report.NotKnown},
+	} {
+		target := target{measure: ns(c.at.contest, c.at.entry, c.at.mode), unit: "ns", most: true, bound: 1000}
+		if _, got := target.verdict(r); got != c.want {
+			t.Errorf("%s: %s, want %s", c.fact, got, c.want)
+		}
 	}
 }
 

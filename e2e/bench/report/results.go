@@ -19,9 +19,11 @@ type row struct{ contest, entry, mode string }
 type results struct {
 	cpu    string
 	values map[row]map[string][]float64 // by unit
+	slow   []float64                    // of each round: how much longer than usual everything took
+	asked  []row                        // whose times were asked for
 }
 
-// read takes what go test printed, over any number of rounds.
+// read takes what go test printed, over any number of rounds, and levels the rounds.
 func read(text []byte) (*results, error) {
 	r := &results{values: map[row]map[string][]float64{}}
 	in := benchfmt.NewReader(bytes.NewReader(text), "bench")
@@ -36,6 +38,7 @@ func read(text []byte) (*results, error) {
 	if len(r.values) == 0 && in.Err() == nil {
 		return nil, io.ErrUnexpectedEOF
 	}
+	r.level()
 	return r, in.Err()
 }
 
@@ -87,6 +90,9 @@ func (r *results) median(contest, entry, mode, unit string) (float64, bool) {
 	s := r.sample(contest, entry, mode, unit)
 	if s == nil {
 		return 0, false
+	}
+	if unit == "ns/op" {
+		r.asked = append(r.asked, row{contest, entry, mode})
 	}
 	return benchmath.AssumeNothing.Summary(s, 0.95).Center, true
 }

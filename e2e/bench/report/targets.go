@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/gabion-go/gabion/e2e/bench"
 	"github.com/gabion-go/gabion/internal/report"
@@ -70,11 +72,23 @@ func (t target) adjusted(r *results) string {
 }
 
 func (t target) verdict(r *results) (measured, verdict string) {
+	if r != nil {
+		r.asked = nil
+	}
 	v, ok := t.measure(r)
-	if !ok {
+	switch {
+	case !ok:
 		return "–", report.NotMeasured
+	case r != nil && slices.ContainsFunc(r.asked, r.unsteady):
+		return t.format(v), report.NotKnown
 	}
 	return t.format(v), report.Verdict(v, !t.most, t.bound)
+}
+
+// unsteady reports whether a row differs too much between rounds for a verdict.
+func (r *results) unsteady(at row) bool {
+	percent, ok := r.deviation(at.contest, at.entry, at.mode)
+	return ok && !math.IsInf(percent, 0) && percent > mostSpread
 }
 
 func (t target) format(v float64) string {
@@ -159,12 +173,12 @@ func targets() []target {
 	all := []target{
 		timed("L1", "full stack, Done not asked for", wholeStack(1), 170, ns("stack", "gabion", one)),
 		atMost("L1", "the same, allocations", "", 1, value("stack", "gabion", one, "allocs/op")),
-		atMost("L1", "full stack, Done asked for, against context.WithTimeout + Done", "×", 1.25,
+		atMost("L1", "full stack, Done asked for, against context.WithTimeout + Done", "×", 1.35,
 			ratio(ns("stack-done", "gabion", one), ns("floor", "context.WithTimeout+Done", one))),
 		atMost("L1", "the same, allocations", "", 6, value("stack-done", "gabion", one, "allocs/op")),
-		atLeast("L1", "faster than failsafe-go's stack, single", 5, ratio(ns("stack", "failsafe-go", one), ns("stack", "gabion", one))),
-		atLeast("L1", "the same, parallel", 5, ratio(ns("stack", "failsafe-go", two), ns("stack", "gabion", two))),
-		atLeast("L1", "faster than the leanest hand-written stack, single", 1, ratio(ns("stack", "hand-leanest", one), ns("stack", "gabion", one))),
+		atLeast("L1", "faster than failsafe-go's stack, single", 11.5, ratio(ns("stack", "failsafe-go", one), ns("stack", "gabion", one))),
+		atLeast("L1", "the same, parallel", 13, ratio(ns("stack", "failsafe-go", two), ns("stack", "gabion", two))),
+		atLeast("L1", "faster than the leanest hand-written stack, single", 5, ratio(ns("stack", "hand-leanest", one), ns("stack", "gabion", one))),
 		atLeast("L1", "the same, parallel", 1, ratio(ns("stack", "hand-leanest", two), ns("stack", "gabion", two))),
 		atLeast("L1", "the same with Done asked for, single", 1, ratio(ns("stack-done", "hand-leanest", one), ns("stack-done", "gabion", one))),
 		atLeast("L1", "the same with Done asked for, parallel", 1, ratio(ns("stack-done", "hand-leanest", two), ns("stack-done", "gabion", two))),
@@ -188,18 +202,18 @@ func targets() []target {
 			minus(ns("admission", "gabion", one), ns("admission", "bare", one))),
 		atMost("L3", "the same, allocations", "", 0, value("admission", "gabion", one, "allocs/op")),
 		timed("L3", "hedge armed, primary wins", needs{reads: 2, atomics: 2, locks: 2, allocs: 1, timers: 1}, 300, ns("hedge", "gabion", one)),
-		atMost("L4", "HTTP with the full stack, 16 in flight, against bare + context.WithTimeout", "×", 1.05,
+		atMost("L4", "HTTP with the full stack, 16 in flight, against bare + context.WithTimeout", "×", 1.08,
 			ratio(ns("http", "gabion", "16"), ns("http", "bare+WithTimeout", "16"))),
-		atMost("L4", "the same, allocations more, one in flight", "", 5,
+		atMost("L4", "the same, allocations more, one in flight", "", 3,
 			minus(value("http", "gabion", "1", "allocs/op"), value("http", "bare+WithTimeout", "1", "allocs/op"))),
 		atMost("L4", "the same, goroutines started", "", 0, value("http-stub", "gabion", one, "goroutines")),
 		atMost("Observer", "full stack, observed: allocations more", "", 2,
 			minus(value("stack", "gabion-observed", one, "allocs/op"), value("stack", "gabion", one, "allocs/op"))),
 		atMost("Observer", "full stack, observed: time more", "ns", 200, minus(ns("stack", "gabion-observed", one), ns("stack", "gabion", one))),
-		atMost("Watched", "Prometheus alone: time more", "ns", 150, minus(ns("watched", "gabion-prom", one), ns("watched", "gabion", one))),
+		atMost("Watched", "Prometheus alone: time more", "ns", 35, minus(ns("watched", "gabion-prom", one), ns("watched", "gabion", one))),
 		atMost("Watched", "the same, allocations more", "", 0,
 			minus(value("watched", "gabion-prom", one, "allocs/op"), value("watched", "gabion", one, "allocs/op"))),
-		atMost("Watched", "Prometheus, and traces of which 1 % are kept", "×", 2, ratio(ns("watched", "gabion-both-below", one), ns("watched", "gabion", one))),
+		atMost("Watched", "Prometheus, and traces of which 1 % are kept", "×", 1.5, ratio(ns("watched", "gabion-both-below", one), ns("watched", "gabion", one))),
 		atMost("Watched", "the same, allocations more", "", 2,
 			minus(value("watched", "gabion-both-below", one, "allocs/op"), value("watched", "gabion", one, "allocs/op"))),
 		atMost("Watched", "the same, where each call asks for a root span", "×", 2, ratio(ns("watched", "gabion-both", one), ns("watched", "gabion", one))),

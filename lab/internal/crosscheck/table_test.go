@@ -57,6 +57,7 @@ var notShown = map[string]string{
 	"G043": ofOthers, "G044": ofOthers, "G046": ofOthers, "G047": ofKnowledge, "G048": ofKnowledge, "G049": ofFleets,
 	"G065": "it is arithmetic: TestTheMachineUsesAQuotaWhole plays the number that is right", "G066": ofTaste, "G067": "TestWhatASecondAttemptIsFor plays it: random policies have no endpoints",
 	"G068": "there is nothing that one endpoint does worse than none", "G069": "random policies have no endpoints",
+	"G082": "it is arithmetic, and random policies share nothing", "G083": ofTaste, "G084": "TestWhatLostComesTo plays it: random policies share nothing",
 }
 
 // reason is why a rule is not shown; the rules of routes and of graphs share one.
@@ -64,7 +65,7 @@ func reason(id string) string {
 	switch {
 	case id >= "G050" && id < "G065":
 		return ofStores
-	case id >= "G070" && id < "G090":
+	case id >= "G070" && id < "G082":
 		return ofGraphs
 	}
 	return notShown[id]

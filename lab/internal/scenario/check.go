@@ -211,6 +211,7 @@ func (r *reader) fleet(name string, node yamlstrict.Node) {
 		it.fail("daily.period", "period is shorter than a minute", "write more, or a spike with every")
 	}
 	r.queue(it, &f)
+	it.sharing(&f)
 	r.uncached(it, &f)
 	r.steps(it, &f)
 	r.file.fleets = append(r.file.fleets, f)

@@ -12,21 +12,22 @@ import (
 
 // kinds; those with an exclamation mark it needs.
 var keysOf = [...]string{
-	"service! replicas share ramp every until",
-	"service! replicas share ramp every until",
-	"service! replicas share ramp every until costs_work",
+	"service! replicas callers share ramp every until",
+	"service! replicas callers share ramp every until",
+	"service! replicas callers share ramp every until costs_work",
 	"service! replicas ramp every until factor!",
-	"service! replicas share ramp every until factor add",
-	"service! replicas share ramp every until status retry_after after_work costs_work",
-	"service! replicas share ramp every until",
+	"service! replicas callers share ramp every until factor add",
+	"service! replicas callers share ramp every until status retry_after after_work costs_work",
+	"service! replicas callers share ramp every until",
 	"service! every until limit!",
 	"service! replicas ramp every until",
 	"clients! replicas every until",
 	"service! every until add!",
 	"clients! every until policy!",
-	"service! replicas share ramp every until",
-	"service! replicas share ramp every until add!",
+	"service! replicas callers share ramp every until",
+	"service! replicas callers share ramp every until add!",
 	"service! share every until",
+	"clients! every until",
 }
 
 func (r *reader) fault(node yamlstrict.Node) {
@@ -92,8 +93,8 @@ func (it item) fits(of sim.Kind) {
 			it.fail("kind", kind+" is of those who call, and a plan has none", "write it into the scenario")
 			return
 		}
-		it.never("in a plan, which is of one service", "service")
-		allowed = append(allowed, "service") // said
+		it.never("in a plan, which is of one service", "service", "callers")
+		allowed = append(allowed, "service", "callers") // said
 		needed = slices.DeleteFunc(needed, func(key string) bool { return key == "service" })
 	}
 	for _, key := range needed {
@@ -102,7 +103,7 @@ func (it item) fits(of sim.Kind) {
 		}
 	}
 	allowed = append(allowed, "for")
-	for _, key := range []string{"ramp", "every", "until", "service", "clients", "replicas", "share", "factor", "add", "status", "retry_after", "after_work", "costs_work", "limit", "policy"} {
+	for _, key := range []string{"ramp", "every", "until", "service", "clients", "replicas", "callers", "share", "factor", "add", "status", "retry_after", "after_work", "costs_work", "limit", "policy"} {
 		if !slices.Contains(allowed, key) {
 			it.never("for "+kind, key)
 		}
@@ -118,6 +119,9 @@ func (r *reader) sizes(it item, f *namedFault) {
 	}
 	if f.kind == sim.ClientRestart && f.fleet >= 0 && it.has("clients") {
 		it.restarts(f, &r.file.fleets[f.fleet])
+	}
+	if f.kind == sim.StoreDown && f.fleet >= 0 && it.has("clients") && !r.file.fleets[f.fleet].shares {
+		it.fail("kind", "store_down means nothing for "+f.Clients+", which shares nothing over a store", "write store: {network: exp 1ms} at "+f.Clients)
 	}
 	it.limit(&f.Limit)
 	switch {

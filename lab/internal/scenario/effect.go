@@ -29,6 +29,10 @@ func (r *reader) effects(d *document) {
 		r.served(it, i)
 	}
 	r.metered()
+	for i := range r.file.fleets {
+		f := &r.file.fleets[i]
+		r.decode(f.name, d.Clients[f.name], new(fleet)).shared(f)
+	}
 	for i, node := range d.Faults {
 		r.strikes(r.decode(fmt.Sprintf("fault %d", i+1), node, new(fault)), &r.file.faults[i])
 	}
@@ -70,9 +74,29 @@ func (r *reader) strikes(it item, f *namedFault) {
 		it.fail("kind", "clock_skew means nothing while no call of "+v.name+" sends its deadline along", "write propagate: true at a call")
 	case f.kind == sim.CacheDown && !slices.ContainsFunc(callsTo(r.file, f.service), namedEdge.cached):
 		it.fail("kind", "cache_down means nothing while no call of "+v.name+" has a cache", "write cache: {keys: 10000} at a call")
+	case f.Callers > 0 && !r.plan && int(f.Callers) >= mostCallers(r.file, f.service):
+		it.fail("callers", fmt.Sprintf("no %d clients that are alike call %s, so all of them have it", f.Callers+1, v.name), "write less, or leave callers out")
 	case v.Time.text == "" && r.file.replayed(f.service) == 0 && (f.kind == sim.BrownOut || f.kind == sim.Slow && f.Add == 0):
 		it.fail("kind", kinds[f.kind]+" means nothing for "+v.name+", whose work takes no time", "write how long its work takes")
 	}
+}
+
+// mostCallers is the clients of the largest fleet, or replicas of a service, that call a service.
+func mostCallers(f *File, service int) (most int) {
+	of := func(calls []namedEdge, count whole) {
+		if slices.ContainsFunc(calls, func(e namedEdge) bool {
+			return e.to == service || f.policies != nil && endpointOf(f.policies.Policies[e.Policy], f.services[service].name)
+		}) {
+			most = max(most, int(count), 1)
+		}
+	}
+	for i := range f.fleets {
+		of(f.fleets[i].calls, f.fleets[i].Count)
+	}
+	for i := range f.services {
+		of(f.services[i].calls, f.services[i].Replicas)
+	}
+	return most
 }
 
 // callsTo returns all calls of a service.

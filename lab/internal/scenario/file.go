@@ -79,6 +79,7 @@ func (f *File) PolicyNames() (names []string) {
 type namedFleet struct {
 	fleet
 	queued bool // there is a broker between load and clients
+	shares bool // there is a store
 	name   string
 	steps  []loadStep
 	calls  []namedEdge

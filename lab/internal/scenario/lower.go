@@ -11,7 +11,7 @@ func (l *lowering) fleet(f *namedFleet) sim.Fleet {
 		Name: f.name, Clients: int(f.Count), Loop: sim.Loop(f.Loop), Even: f.Even, Think: f.Think.Dist, Spread: time.Duration(f.Spread),
 		Session: int(f.Session), Shared: int(f.Shared), Plan: sim.Plan{Steps: l.steps(f.calls), Deadline: time.Duration(f.Deadline)},
 	}
-	made.Queue = l.queue(f)
+	made.Queue, made.Shares, made.Greedy = l.queue(f), f.lowerShares(), float64(f.Greedy)
 	for _, at := range f.Trace {
 		made.At = append(made.At, time.Duration(at))
 	}
@@ -58,7 +58,7 @@ func (l *limit) lower() sim.Limit {
 func (l *lowering) fault(f *namedFault) sim.Fault {
 	made := sim.Fault{
 		Kind: f.kind, Service: max(f.service, 0), Fleet: max(f.fleet, 0), At: time.Duration(f.At), For: l.by.length(&f.fault), Ramp: time.Duration(f.Ramp),
-		Period: time.Duration(f.Every), Until: time.Duration(f.Until), Replicas: int(f.Replicas), Share: float64(f.Share), Factor: float64(f.Factor),
+		Period: time.Duration(f.Every), Until: time.Duration(f.Until), Replicas: int(f.Replicas), Callers: int(f.Callers), Share: float64(f.Share), Factor: float64(f.Factor),
 		Add: time.Duration(f.Add), Status: f.status(), After: time.Duration(f.RetryAfter), Late: f.AfterWork, Costs: f.CostsWork, Limit: f.Limit.lower(),
 	}
 	l.by.harden(&made)

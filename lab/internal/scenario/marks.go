@@ -52,6 +52,9 @@ func (f *namedFault) text(of string) string {
 	if f.Replicas > 0 {
 		some = fmt.Sprintf(", %d of its replicas", f.Replicas)
 	}
+	if f.Callers > 0 {
+		some += fmt.Sprintf(", for %d of those who call", f.Callers)
+	}
 	part := ""
 	if f.Share > 0 {
 		part = fmt.Sprintf("%.6g%% of ", 100*float64(f.Share))
@@ -82,7 +85,12 @@ func (f *namedFault) text(of string) string {
 	case sim.CacheDown:
 		return part + "caches of " + of + " are down"
 	case sim.ClientRestart:
+		if f.Replicas > 0 {
+			return fmt.Sprintf("%d of %s restart", f.Replicas, of)
+		}
 		return of + " restart"
+	case sim.StoreDown:
+		return "the store of " + of + " is away"
 	case sim.Skew:
 		return fmt.Sprintf("clocks of %s are %s ahead", of, policy.FormatDuration(time.Duration(f.Add)))
 	}

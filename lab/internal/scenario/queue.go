@@ -48,10 +48,7 @@ func (r *reader) queue(it item, f *namedFleet) {
 
 // restarts checks how many of a fleet restart.
 func (it item) restarts(f *namedFault, of *namedFleet) {
-	switch {
-	case !of.queued:
-		it.never("for clients that are no consumers", "replicas")
-	case f.Replicas > of.Count:
+	if f.Replicas > of.Count {
 		it.fail("replicas", fmt.Sprintf("there are %d of %s, not %d", of.Count, of.name, f.Replicas), "write at most as many")
 	}
 }

@@ -66,6 +66,7 @@ var sections = []struct {
 }{
 	{reflect.TypeFor[document](), "The file"},
 	{reflect.TypeFor[fleet](), "clients: NAME:"},
+	{reflect.TypeFor[store](), "clients: NAME: store:"},
 	{reflect.TypeFor[queue](), "clients: NAME: queue:"},
 	{reflect.TypeFor[loadStep](), "clients: NAME: load: []"},
 	{reflect.TypeFor[daily](), "clients: NAME: daily:"},

@@ -122,6 +122,14 @@ type fleet struct {
 	// sidecar.
 	Shared whole
 
+	// Store is what the clients share limits over, as processes do that joined one fleet. What is shared the
+	// policies of their calls say (fleet). Left out, each client has the whole.
+	Store store
+
+	// Greedy is the share of the work that the first client has, and the others are alike. Left out, all
+	// are.
+	Greedy share
+
 	// Deadline is when an answer is too late to be of use.
 	Deadline span
 
@@ -132,6 +140,15 @@ type fleet struct {
 
 	// Calls are made one after the other for each piece of work.
 	Calls []yamlstrict.Node
+}
+
+// store is where clients ask for their shares of limits. The code of package fleet's pool and leases divides them.
+type store struct {
+	// Network is how long a message to the store takes, one way.
+	Network dist
+
+	// Lease is how long a share is good for. Left out, it means 10s.
+	Lease span
 }
 
 // queue is a broker, and how its consumers work with it. What they decide is decided by the

@@ -193,7 +193,7 @@ type quotas struct {
 type fault struct {
 	// Kind is what goes wrong: down, black_hole, reset, brown_out, slow, errors,
 	// lost_answers, rate_limit, restart, restart_clients, clock_skew, reload, cut_body,
-	// slow_body or cache_down.
+	// slow_body, cache_down or store_down.
 	Kind kindWord
 
 	// At is when it begins.
@@ -215,12 +215,16 @@ type fault struct {
 	// Service is where it is.
 	Service string
 
-	// Clients is the fleet, for restart_clients and reload.
+	// Clients is the fleet, for restart_clients, reload and store_down.
 	Clients string
 
-	// Replicas is how many of them have it; of consumers that restart, how many do each time,
-	// one after the other. Left out, it means all.
+	// Replicas is how many of them have it; of clients that restart, how many do each time, the next
+	// ones. Left out, it means all.
 	Replicas whole
+
+	// Callers is how many of the clients that call have it, the first ones; the way from the others to the service is
+	// well. Of a service that calls, its replicas count. Left out, it means all.
+	Callers whole
 
 	// Share is how many requests meet it, or how many keys a cache_down takes. Left out, it
 	// means all.

@@ -45,7 +45,7 @@ var (
 	loops     = []string{"open", "closed", "trace"}
 	balances  = []string{"random", "round_robin", "two_choices", "least_busy"}
 	orders    = []string{"fifo", "lifo", "codel", "priority"}
-	kinds     = []string{"down", "black_hole", "reset", "brown_out", "slow", "errors", "lost_answers", "rate_limit", "restart", "restart_clients", "clock_skew", "reload", "cut_body", "slow_body", "cache_down"}
+	kinds     = []string{"down", "black_hole", "reset", "brown_out", "slow", "errors", "lost_answers", "rate_limit", "restart", "restart_clients", "clock_skew", "reload", "cut_body", "slow_body", "cache_down", "store_down"}
 	urgencies = []string{"normal", "low", "high"}
 	inboxes   = []string{"none", "hold", "reexecute"}
 	harms     = []string{"fails", "permanent", "crashes"}

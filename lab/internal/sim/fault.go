@@ -32,6 +32,8 @@ func (s *sim) fault(i int, gen uint32) {
 		s.restartClients(f.Fleet, f.Replicas)
 	case Reload:
 		s.reload(f)
+	case StoreDown:
+		s.fleets[f.Fleet].away++
 	case Restart:
 		s.restart(&s.services[f.Service], f)
 		fallthrough
@@ -63,6 +65,10 @@ func (f *Fault) until(w *World) clock.Instant {
 
 func (s *sim) endFault(i int, f *Fault) {
 	if f.Kind == ClientRestart || f.Kind == Reload {
+		return
+	}
+	if f.Kind == StoreDown {
+		s.fleets[f.Fleet].away--
 		return
 	}
 	v := &s.services[f.Service]
@@ -104,7 +110,7 @@ func (a *activeFault) size(now clock.Instant) float64 {
 
 // strikes reports whether a fault that is for a share of requests is for this one.
 func (s *sim) strikes(f *activeFault, a *attempt) bool {
-	if !f.hits(a.replica) {
+	if !f.hits(a.replica) || f.Callers > 0 && s.calls.at(a.call).who >= f.Callers {
 		return false
 	}
 	size := f.size(s.now)
@@ -291,8 +297,15 @@ func (s *sim) restartClients(i, some int) {
 		return
 	}
 	for _, e := range f.plan.edges {
-		s.edges[e].forgetAll()
+		if some == 0 {
+			s.edges[e].forgetAll()
+			continue
+		}
+		for k := range some {
+			s.edges[e].forget((f.restarted + k) % len(s.edges[e].states))
+		}
 	}
+	f.restarted += some
 }
 
 // reload gives the clients of a fleet other rules, as a new file does.

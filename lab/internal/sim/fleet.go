@@ -20,6 +20,9 @@ type fleet struct {
 	group  int      // clients to a state
 	trace  int
 	broker *broker // nil unless there is one between load and clients
+
+	away      int // faults for which its store is away
+	restarted int // clients, by faults that take some each time
 }
 
 func newFleet(s *sim, i int) fleet {
@@ -77,7 +80,18 @@ func (s *sim) arrival(i int) {
 		s.publish(i)
 		return
 	}
-	s.request(i, uint32(f.picks.N(max(f.Clients, 1))))
+	s.request(i, f.pick())
+}
+
+// pick says which client has the next piece of work.
+func (f *fleet) pick() uint32 {
+	switch {
+	case f.Greedy <= 0 || f.Clients < 2:
+		return uint32(f.picks.N(max(f.Clients, 1)))
+	case f.picks.U() < f.Greedy:
+		return 0
+	}
+	return 1 + uint32(f.picks.N(f.Clients-1))
 }
 
 // client is the next call of a client of a closed fleet.

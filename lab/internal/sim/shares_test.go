@@ -16,30 +16,37 @@ func calling(t testing.TB, rate policy.PerSecond) *machine.Rules {
 		Timeout: policy.Timeout{Call: policy.Off, Attempt: policy.Off}, Breaker: policy.Breaker{Off: true}, Bulkhead: policy.Bulkhead{Off: true},
 		Retry:     policy.Retry{Attempts: 1, Budget: policy.Budget{Off: true}},
 		RateLimit: policy.RateLimit{Rate: rate, Burst: 20, MaxWait: 250 * ms},
+		Fleet:     policy.Fleet{Rate: true},
 	})
 }
 
 // A limit of 1,000 a second for fifty clients, whose callers want half as much again.
 func TestClientsThatShareKeepOneLimit(t *testing.T) {
-	share := func(away ...Span) *Shares {
-		return &Shares{Limits: machine.OfRate, Lease: 3 * time.Second, Network: draw.Exponential(ms), Away: away}
-	}
+	away := func(at, lasts time.Duration) Fault { return Fault{Kind: StoreDown, At: at, For: lasts} }
 	for _, c := range []struct {
 		fact    string
-		of      *Shares
 		session int
+		greedy  float64
 		least   int64 // attempts in each second after the first four
+		faults  []Fault
 	}{
-		{"as a rule", share(), 0, 980},
-		{"while the store is away, and when it returns", share(Span{20 * time.Second, 60 * time.Second}), 0, 970},
-		{"while the store comes and goes", share(Span{20 * time.Second, 2 * time.Second}, Span{23 * time.Second, 5 * time.Second}, Span{30 * time.Second, time.Second}), 0, 900},
-		{"while all clients are replaced within some seconds", share(), 1500, 850},
+		{"as a rule", 0, 0, 980, nil},
+		{"while the store is away, and when it returns", 0, 0, 970, []Fault{away(20*time.Second, time.Minute)}},
+		{"while the store comes and goes", 0, 0, 900, []Fault{away(20*time.Second, 2*time.Second), away(23*time.Second, 5*time.Second), away(30*time.Second, time.Second)}},
+		{"while all clients are replaced within some seconds", 1500, 0, 850, nil},
+		{"while one has four fifths of the work", 0, 0.8, 880, nil},
+		{"while one after the other is replaced", 0, 0, 930, []Fault{{Kind: ClientRestart, At: 20 * time.Second, Period: time.Second, Replicas: 1}}},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
-			w := steady(calling(t, 1000), 1500, 100*time.Second, Service{Time: draw.Constant(10 * ms)})
-			w.Fleets[0].Clients, w.Fleets[0].Shares, w.Fleets[0].Session = 50, c.of, c.session
+			w := steady(calling(t, 1000), 1500, 100*time.Second, Service{Time: draw.Constant(10 * ms)}, c.faults...)
+			f := &w.Fleets[0]
+			f.Clients, f.Session, f.Greedy = 50, c.session, c.greedy
+			f.Shares = &Shares{Lease: 3 * time.Second, Network: draw.Exponential(ms)}
 			r := play(t, w)
+			sum := int64(0)
+			defer func() { t.Logf("%.1f %% of the limit", float64(sum)/960) }()
 			for i, b := range r.Bins[4:100] {
+				sum += b.Attempts[0]
 				// Each client may have a burst of its share at hand: 20 in all.
 				if n := b.Attempts[0]; n < c.least || n > 1020 {
 					t.Errorf("%d attempts in second %d", n, i+4)
@@ -51,7 +58,7 @@ func TestClientsThatShareKeepOneLimit(t *testing.T) {
 
 // Fifty clients that call seldom, and all calls fail: with one floor for all, re-sends are those of one client.
 func TestSparseClientsThatShareAFloorSendAsOne(t *testing.T) {
-	floor := &Shares{Limits: machine.OfFloor, Lease: 3 * time.Second, Network: draw.Exponential(ms)}
+	floor := &Shares{Lease: 3 * time.Second, Network: draw.Exponential(ms)}
 	for _, c := range []struct {
 		fact    string
 		shape   policy.BudgetShape
@@ -67,7 +74,7 @@ func TestSparseClientsThatShareAFloorSendAsOne(t *testing.T) {
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			p := policy.Policy{
-				Timeout: policy.Timeout{Call: policy.Off, Attempt: policy.Off}, Breaker: policy.Breaker{Off: true}, Bulkhead: policy.Bulkhead{Off: true}, Safe: true,
+				Timeout: policy.Timeout{Call: policy.Off, Attempt: policy.Off}, Breaker: policy.Breaker{Off: true}, Bulkhead: policy.Bulkhead{Off: true}, Safe: true, Fleet: policy.Fleet{Budget: true},
 				Retry: policy.Retry{Attempts: 3, Backoff: backoff.Full(50*ms, time.Second), Budget: policy.Budget{Shape: c.shape}},
 			}
 			w := steady(rules(t, p), 100, 5*time.Minute, Service{Time: draw.Constant(10 * ms)}, Fault{Kind: Errors, Status: 500, At: time.Minute, For: 3 * time.Minute})
@@ -78,5 +85,22 @@ func TestSparseClientsThatShareAFloorSendAsOne(t *testing.T) {
 				t.Errorf("%.4f attempts for each call, want %v to %v", got, c.least, c.most)
 			}
 		})
+	}
+}
+
+// What each client declares for a lost store adds up (rule G084).
+func TestWhatLostComesTo(t *testing.T) {
+	for lost, want := range map[policy.Ratio]float64{0: 1000, 0.02: 1000, 0.05: 2500, policy.Off: 0} {
+		r := calling(t, 1000).Policy
+		r.Fleet.Lost = lost
+		w := steady(rules(t, r), 5000, 40*time.Second, Service{Time: draw.Constant(10 * ms)}, Fault{Kind: StoreDown, At: 10 * time.Second, For: 30 * time.Second})
+		w.Fleets[0].Clients, w.Fleets[0].Shares = 50, &Shares{Lease: 3 * time.Second, Network: draw.Exponential(ms)}
+		sum := int64(0)
+		for _, b := range play(t, w).Bins[20:40] {
+			sum += b.Attempts[0]
+		}
+		if got := float64(sum) / 20; got < want*0.95 || got > want*1.02 {
+			t.Errorf("lost %v: %.0f attempts a second, want %.0f", lost, got, want)
+		}
 	}
 }

@@ -50,7 +50,8 @@ type Fleet struct {
 	Calls   []Recorded      // Trace, in place of At: calls whose attempts were recorded too, by one step of one edge
 	Session int             // calls after which a client is replaced by a new one that knows nothing; 0 means never
 	Shared  int             // how many clients share one policy's state, as behind a sidecar; 0 means 1
-	Shares  *Shares         // of limits that the clients divide; nil means that each has its own
+	Shares  *Shares         // for clients that divide what their policies share; nil means that each has the whole
+	Greedy  float64         // Open and Trace: the share of the work that the first client has; 0 means that all are alike
 	Queue   *Queue          // between load and clients; nil means none. Not for the loop Closed
 	Plan    Plan
 }
@@ -155,16 +156,17 @@ const (
 	LostAnswers               // a share of answers is lost when the work is done
 	RateLimit                 // Limit is in force
 	Restart                   // what is under way is lost; the service is down for For, then work is slow at first
-	ClientRestart             // clients begin anew, all at once
+	ClientRestart             // clients begin anew, all at once or some each time
 	Skew                      // clocks of the service are off by Add
 	Reload                    // a fleet's policy is replaced by Rules
 	CutBody                   // a share of answers breaks off in the middle, when the work is done
 	SlowBody                  // the body of an answer takes Add longer to arrive, while no worker is busy with it
 	CacheDown                 // the caches beside the calls of the service lose what they have and keep nothing; afterwards they are empty. Of a share of the keys, the same ones each time
+	StoreDown                 // the store over which clients share limits does not answer
 )
 
 // Crew is a kind that files don't have: workers are Factor times as many, which may be more.
-const Crew = CacheDown + 1
+const Crew = StoreDown + 1
 
 // Fault is something that goes wrong for a while.
 type Fault struct {
@@ -175,7 +177,8 @@ type Fault struct {
 	Ramp     time.Duration // over which it grows to its full size, and falls again
 	Period   time.Duration // it comes again; 0 means once
 	Until    time.Duration // the last time of a period; 0 means the end of the load
-	Replicas int           // how many of them; 0 means all. ClientRestart: of consumers, and the next ones each time
+	Replicas int           // how many of them; 0 means all. ClientRestart: of clients, and the next ones each time
+	Callers  int           // of faults that requests meet: how many of those who call meet it, the first ones; 0 means all
 	Share    float64       // of requests; 0 means all
 	Factor   float64
 	Add      time.Duration

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"time"
 )
 
@@ -19,7 +20,11 @@ const (
 // Get asks an address. The answer ends after MaxBytes and MaxWait; the caller closes it.
 // Should says what to name instead when the address answers with anything but 200.
 func Get(ctx context.Context, address, should string) (io.ReadCloser, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, MaxWait, fmt.Errorf("%s did not answer within %s", address, MaxWait))
+	shown := address
+	if u, err := url.Parse(address); err == nil {
+		shown = u.Redacted() // it may have a password in it
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, MaxWait, fmt.Errorf("%s did not answer within %s", shown, MaxWait))
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		cancel()
@@ -36,7 +41,7 @@ func Get(ctx context.Context, address, should string) (io.ReadCloser, error) {
 	if resp.StatusCode != http.StatusOK {
 		resp.Body.Close()
 		cancel()
-		return nil, fmt.Errorf("%s answered %s: %s", address, resp.Status, should)
+		return nil, fmt.Errorf("%s answered %s: %s", shown, resp.Status, should)
 	}
 	return &answer{io.LimitReader(resp.Body, MaxBytes), resp.Body, cancel}, nil
 }

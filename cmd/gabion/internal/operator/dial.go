@@ -8,10 +8,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 )
 
 // Redis returns a client of the server of a URL, which it does not ask anything. The caller closes it.
 func Redis(url string) (*redis.Client, error) {
+	redis.SetLogger(&logging.VoidLogger{}) // what it has to say, its errors say too
 	o, err := redis.ParseURL(url)
 	if err != nil {
 		return nil, Call(err)

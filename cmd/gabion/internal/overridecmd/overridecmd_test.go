@@ -5,17 +5,19 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fleetcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/overridecmd"
+	"github.com/gabion-go/gabion/contrib/gabionpgx/pgxfleet"
 	"github.com/gabion-go/gabion/contrib/gabionredis/redisfleet"
 	"github.com/gabion-go/gabion/fleet"
 	"github.com/gabion-go/gabion/internal/testservers"
@@ -23,7 +25,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(&logging.VoidLogger{})
+	if args := os.Getenv("GABION_TEST_OVERRIDE"); args != "" {
+		os.Exit(cli.Run(context.Background(), overridecmd.Command(), strings.Fields(args), os.Stdout, os.Stderr))
+	}
 	os.Unsetenv("GABION_FLEET_STORE")
 	os.Unsetenv("GABION_FLEET")
 	os.Exit(m.Run())
@@ -128,6 +132,49 @@ func TestAnOperatorSteersAFleet(t *testing.T) {
 	}
 	url = "redis://looker:wrong@" + addr
 	do(cli.ExitFailure, "WRONGPASS", "override", "list")
+}
+
+// So does PostgreSQL.
+func TestAnOperatorWithoutTheRightToWrite(t *testing.T) {
+	dsn := testservers.Postgres(t)
+	admin, err := pgxpool.New(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(admin.Close)
+	if err := pgxfleet.Migrate(t.Context(), admin, "gabion_fleet"); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"CREATE ROLE looker LOGIN", "GRANT SELECT ON gabion_fleet TO looker"} {
+		if _, err := admin.Exec(t.Context(), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	looker := strings.Replace(dsn, "postgres@", "looker@", 1)
+	kill := func(store, why string) (int, string) {
+		code, _, stderr := run(t, "override", "kill", "--for", "5m", "--why", why, "--store", store)
+		return code, stderr
+	}
+	if code, stderr := kill(dsn, "INC-1"); code != cli.ExitOK {
+		t.Fatalf("code %d: %s", code, stderr)
+	}
+	if code, stderr := kill(looker, "INC-2"); code != cli.ExitFindings || !strings.Contains(stderr, "the store refuses, and nothing was changed: the user may not do this") {
+		t.Errorf("code %d: %s", code, stderr)
+	}
+	code, stdout, stderr := run(t, "override", "list", "--store", looker)
+	if code != cli.ExitOK || strings.Contains(stdout, "INC-2") || !strings.Contains(stdout, "INC-1") {
+		t.Errorf("code %d: %s%s", code, stdout, stderr)
+	}
+}
+
+// The client of Redis has a log of its own, which would stand between the lines of the command.
+func TestAStoreThatCannotBeReachedIsSaidOnce(t *testing.T) {
+	c := exec.CommandContext(t.Context(), os.Args[0])
+	c.Env = append(os.Environ(), "GABION_TEST_OVERRIDE=list --store redis://127.0.0.1:1")
+	out, err := c.CombinedOutput()
+	if err == nil || !strings.HasPrefix(string(out), "gabion override list: ") || strings.Contains(string(out), "redis: 2") || strings.Contains(string(out), ".go:") {
+		t.Errorf("%v: %s", err, out)
+	}
 }
 
 // join makes this process a member.

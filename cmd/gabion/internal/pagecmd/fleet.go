@@ -32,6 +32,7 @@ var fleetTemplate = template.Must(template.New("fleet").Funcs(template.FuncMap{
 // seen is what the page shows.
 type seen struct {
 	Fleet   string
+	Asked   int // pages of processes that have no store; zero with one
 	Refresh int // seconds
 	View    *fleet.View
 	Sum     *fleetview.Sum
@@ -48,26 +49,33 @@ func (r *request) watch(ctx context.Context) int {
 		return r.failed(cli.ExitFailure, err)
 	}
 	defer closeStore()
-	if err := r.serve(ctx, fleetHandler(store, r.fleet.Fleet)); err != nil {
+	if err := r.serve(ctx, fleetHandler(inStore(store, r.fleet.Fleet))); err != nil {
 		return r.failed(cli.ExitFailure, err)
 	}
 	return cli.ExitOK
 }
 
-// fleetHandler asks the store for each request, and serves what it then has. It says so if the store does not answer.
-func fleetHandler(store fleet.Store, name string) http.Handler {
+// inStore looks into a store.
+func inStore(store fleet.Store, name string) func(context.Context) seen {
+	return func(ctx context.Context) seen {
+		v, err := fleet.Look(ctx, store, name)
+		if err != nil {
+			return seen{Fleet: name, Problem: err.Error()}
+		}
+		return seen{Fleet: name, View: v, Sum: fleetview.Of(v)}
+	}
+}
+
+// fleetHandler looks for each request, and serves what there is then. It says so if there is nothing.
+func fleetHandler(look func(context.Context) seen) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path != "/" {
 			http.NotFound(w, q)
 			return
 		}
-		s := seen{Fleet: name, Refresh: int(refresh / time.Second)}
-		status := http.StatusOK
-		v, err := fleet.Look(q.Context(), store, name)
-		if err != nil {
-			s.Problem, status = err.Error(), http.StatusBadGateway
-		} else {
-			s.View, s.Sum = v, fleetview.Of(v)
+		s, status := look(q.Context()), http.StatusOK
+		if s.Refresh = int(refresh / time.Second); s.Problem != "" {
+			status = http.StatusBadGateway
 		}
 		var body bytes.Buffer
 		if err := fleetTemplate.Execute(&body, s); err != nil {

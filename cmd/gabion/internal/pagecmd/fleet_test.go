@@ -48,7 +48,7 @@ func member(t *testing.T, store fleet.Store, id, version string, calls, fail int
 
 func TestAPageOfAFleet(t *testing.T) {
 	store := fleettest.NewMemory()
-	page := fleetHandler(store, "shop")
+	page := fleetHandler(inStore(store, "shop"))
 	serve := func(path string) (int, string) {
 		w := httptest.NewRecorder()
 		page.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))

@@ -23,10 +23,12 @@ import (
 const usage = `usage: gabion page FILE [--speed N] [--from WHEN] [--run N]
                    [--listen ADDRESS]
        gabion page --store URL [--fleet NAME] [--listen ADDRESS]
+       gabion page --of URL,URL... [--listen ADDRESS]
 
 With a store it is one page of all processes of a fleet: for each dependency the
 sum and the members that are unlike the others, which have an open breaker,
-shares, overrides, and versions and policies that differ.
+shares, overrides, and versions and policies that differ. With --of it is read
+from the processes' own pages, without a store, and says which do not answer.
 
 With FILE it plays a recording on the live page: FILE is what package record
 wrote, or gabion lab run --record. Time goes on while the page has viewers; it
@@ -39,6 +41,7 @@ It prints the page's address, and serves it until Ctrl-C.
   --from WHEN       begin there: 90s after the first event, at 13:17:30 as the
                     page shows it, or at 2026-11-22T12:00:00Z
   --run N           which run, if the file has several (default the last)
+  --of URL,URL...   addresses of pages of package dashboard, which end in a slash
   --listen ADDRESS  where to serve (default 127.0.0.1:0, a free port). It
                     shows the names of dependencies and their settings
 ` + fleetstore.Usage + `
@@ -50,6 +53,7 @@ wrongly, 3 any other failure.
 type request struct {
 	speed          float64
 	from, listen   string
+	of             string
 	run            int
 	fleet          fleetstore.Options
 	stdout, stderr io.Writer
@@ -64,6 +68,7 @@ func Command() *cobra.Command {
 	flags.StringVar(&r.from, "from", "", "")
 	flags.IntVar(&r.run, "run", 0, "")
 	flags.StringVar(&r.listen, "listen", "127.0.0.1:0", "")
+	flags.StringVar(&r.of, "of", "", "")
 	r.fleet.Flags(flags)
 	return c
 }
@@ -73,6 +78,10 @@ func (r *request) main(c *cobra.Command, words []string) int {
 	switch {
 	case r.fleet.Store != "" && len(words) > 0:
 		return r.wrongly("either a recording or --store, not both")
+	case r.of != "" && (r.fleet.Store != "" || len(words) > 0):
+		return r.wrongly("--of goes with neither a recording nor --store")
+	case r.of != "":
+		return r.collect(c.Context())
 	case r.fleet.Store != "":
 		return r.watch(c.Context())
 	case len(words) == 0:
