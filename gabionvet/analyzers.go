@@ -18,7 +18,7 @@ var (
 		{"G108", "bodynotclosed", "a loop tries again and leaves the body of an answer open", bodyNotClosed},
 		{"G109", "bodynotdrained", "the body of an answer is closed and never read", bodyNotDrained},
 		{"G110", "bodysenttwice", "attempts share one reader as their body", bodySentTwice},
-		{"G111", "unsafewithoutkey", "a POST or an INSERT is repeated without an idempotency key", unsafeWithoutKey},
+		{"G111", "unsafewithoutkey", "a POST or an INSERT is repeated without an idempotency key", func(c *check) { sentElsewhere(c); unsafeWithoutKey(c) }},
 		{"G112", "keyneweachattempt", "an idempotency key is made anew on every attempt", keyNewOnEachAttempt},
 		{"G115", "workignorescontext", "work ignores the context that its retrier gives it", workIgnoresContext},
 		{"G116", "twolayers", "two layers retry", twoLayers},

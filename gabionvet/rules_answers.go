@@ -37,7 +37,7 @@ func decodedUnseen(c *check, resp *types.Var, body *ast.BlockStmt) (to ast.Expr)
 		sel, is := use.Parent().Node().(*ast.SelectorExpr)
 		switch {
 		case !is || sel.Sel.Name != "Body" && sel.Sel.Name != "Header":
-			return nil // its status is read, or somebody else has it
+			return nil // its status is read, or other code has it
 		case sel.Sel.Name == "Header":
 			continue
 		}
@@ -67,7 +67,7 @@ func decodedUnseen(c *check, resp *types.Var, body *ast.BlockStmt) (to ast.Expr)
 
 var failureName = regexp.MustCompile(`(?i)err|^ok$|succe|status|code|message|fail|problem|fault`)
 
-// tellsFailure reports whether a value that is decoded can say of itself that it is none: it has a field for
+// tellsFailure reports whether a value that is decoded can say of itself that it is a failure: it has a field for
 // it, or its fields are not seen.
 func tellsFailure(t types.Type, depth int) bool {
 	if t == nil || depth > 2 {
@@ -113,7 +113,7 @@ func wrongUnit(c *check) {
 		if unit == "" || typeName(c.typeOf(call.Args[0])) == "time.Duration" || !takenAsItIs(c, at) {
 			return
 		}
-		c.report(call, nil, "a time.Duration counts nanoseconds, and %s counts %ss: as a timeout it ends every call at once, as a wait it is none; write %s * time.%s",
+		c.report(call, nil, "a time.Duration counts nanoseconds, and %s counts %ss: a timeout ends every call at once, and a wait is over at once; write %s * time.%s",
 			name, unit, source(call), map[string]string{"millisecond": "Millisecond", "second": "Second", "minute": "Minute", "hour": "Hour"}[unit])
 	})
 }

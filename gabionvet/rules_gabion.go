@@ -247,7 +247,7 @@ func dependencyPerRequest(c *check) {
 			"make it once, where the program starts", what, where)
 	}
 	c.eachCall(func(at inspector.Cursor, call *ast.CallExpr) {
-		what := c.longLived(call)
+		what := longLived(c, call)
 		if what == "" {
 			return
 		}
@@ -257,7 +257,7 @@ func dependencyPerRequest(c *check) {
 	})
 	madeByCall(c, func(_ inspector.Cursor, call *ast.CallExpr, _ *code, made ast.Expr, where string) {
 		if inner, is := made.(*ast.CallExpr); is {
-			if what := c.longLived(inner); what != "" && what != "limiter" && what != "pool" {
+			if what := longLived(c, inner); what != "" && what != "limiter" && what != "pool" {
 				tell(call, what, where)
 			}
 		}
@@ -265,7 +265,7 @@ func dependencyPerRequest(c *check) {
 }
 
 // longLived says what a call makes that is there for many calls.
-func (c *check) longLived(call *ast.CallExpr) string {
+func longLived(c *check, call *ast.CallExpr) string {
 	switch c.fullName(call) {
 	case "github.com/gabion-go/gabion.New", "github.com/gabion-go/gabion.Make":
 		return "dependency, with its breaker, budget and bulkhead,"

@@ -13,15 +13,18 @@ func failureKept(c *check) {
 	if c.pkg.Name() == "main" {
 		return // a command asks once, and ends
 	}
-	c.eachCall(func(_ inspector.Cursor, call *ast.CallExpr) {
+	c.eachCall(func(at inspector.Cursor, call *ast.CallExpr) {
 		if len(call.Args) != 1 || !c.is(call, "(sync.Once).Do", "sync.OnceValue", "sync.OnceValues") {
 			return
 		}
 		r := c.work(call.Args[0])
-		if r == nil || !keepsError(c, call, r) || resetsOnce(c, call) {
+		if r == nil || !keepsError(c, call, r) || resetsOnce(c, call) || endsThings(at) {
 			return
 		}
 		for _, at := range reach(c.unit, r.body) {
+			if name := calledName(at.top); name != nil && outlives.MatchString(name.Name) {
+				continue // it ends something, which is done once
+			}
 			if c.leaves(at.call) && !c.is(at.call, lazy...) {
 				c.report(call, nil, "this keeps the error of the first call for good: when %s fails once, as in an outage of a second, every later call fails until the process starts anew; "+
 					"keep the result only after a success, and try again after a failure", source(at.top.Fun))
@@ -29,6 +32,14 @@ func failureKept(c *check) {
 			}
 		}
 	})
+}
+
+// endsThings reports whether code stands in a function that ends something: that it does so once is meant.
+func endsThings(at inspector.Cursor) bool {
+	for e := range at.Enclosing((*ast.FuncDecl)(nil)) {
+		return outlives.MatchString(e.Node().(*ast.FuncDecl).Name.Name)
+	}
+	return false
 }
 
 // lazy are the functions that open something and call nothing yet.

@@ -13,7 +13,6 @@ import (
 
 // unsafeWithoutKey is G111.
 func unsafeWithoutKey(c *check) {
-	sentElsewhere(c)
 	for _, r := range c.repeats {
 		if r.by != nil && r.by.by.gabion && !declaresIdempotent(c, r.by.call) || c.setsKey(r.node) {
 			continue

@@ -106,7 +106,7 @@ func holdsAgainst(t *testing.T, out string, calls int, answered float64, p99 tim
 	t.Errorf("there is no row of the whole in\n%s", out)
 }
 
-// A collector is told of events, as an exporter is.
+// A collector counts events, as an exporter does.
 type collector interface {
 	prometheus.Collector
 	event(e policy.Event)
