@@ -34,6 +34,7 @@ func TestARequestDoesNotLeaveTheEndpointsPath(t *testing.T) {
 		{"https://eu.example.com/v1", "http://any/..%5cadmin", ""},
 		{"https://eu.example.com/v1", "http://any/..;x/admin", ""},
 		{"https://eu.example.com/v1", "http://any/./../admin", ""},
+		{"https://eu.example.com/v1", "http://any/;x/../admin", ""},
 		{"https://eu.example.com", "http://any/../admin", ""}, // the same everywhere, not only while a backup is in use
 		{"https://eu.example.com/v1", "http:opaque", ""},
 	} {
