@@ -34,6 +34,7 @@ func TestARequestDoesNotLeaveTheEndpointsPath(t *testing.T) {
 		{"https://eu.example.com/v1", "http://any/..%5cadmin", ""},
 		{"https://eu.example.com/v1", "http://any/..;x/admin", ""},
 		{"https://eu.example.com/v1", "http://any/./../admin", ""},
+		{"https://eu.example.com/v1", "http://any/;x/../admin", ""},
 		{"https://eu.example.com", "http://any/../admin", ""}, // the same everywhere, not only while a backup is in use
 		{"https://eu.example.com/v1", "http:opaque", ""},
 	} {
@@ -84,11 +85,12 @@ func TestRedirectsBetweenEndpointsOfOneHost(t *testing.T) {
 		{"POST", "/pay/%2e%2e/other/new", false, nil, "", true},
 		{"POST", "/pay/eu/new", true, []string{"POST /pay/eu/new k"}, "b", false},
 		{"GET", "/pay/eu/new", false, []string{"GET /pay/eu/new "}, "b", false}, // a read needs no key
-		{"GET", "/other/new", false, []string{"GET /other/new "}, "c", false},
+		{"GET", "/other/new", false, []string{"GET /other/new "}, "d", false},
+		{"GET", "/other/eu/new", false, []string{"GET /other/eu/new "}, "c", false},
 		{"GET", "/login", false, []string{"GET /login "}, "", false},
 	} {
 		at = nil
-		p := endpointsAt(policy.EndpointsOrdered, s.URL+"/pay", s.URL+"/pay/eu", s.URL+"/other/")
+		p := endpointsAt(policy.EndpointsOrdered, s.URL+"/pay", s.URL+"/pay/eu", s.URL+"/other/eu", s.URL+"/other/")
 		p.Endpoints.SharedKeys = c.shared
 		d := gabion.New("payments", p)
 		req, _ := http.NewRequestWithContext(t.Context(), c.method, "http://payments/old", strings.NewReader("x"))
