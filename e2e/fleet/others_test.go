@@ -102,9 +102,9 @@ func TestMeasureTheSlowestWithoutAStore(t *testing.T) {
 	}
 	server := testservers.StartRedis(t, "--appendonly", "yes")
 	s := newStage(t, "redis://"+server.Addr, wayGabion, 50, 10*time.Second)
-	s.must(s.crew.evenly(0.5 * limit))
+	s.must(s.crew.evenly(0.7 * limit))
 	s.settle()
-	before := s.during("half of the limit", 15*time.Second, span, nothing)
+	before := s.during("seven tenths of the limit", 15*time.Second, span, nothing)
 	server.Kill()
 	gone := s.during("and the store is gone", 0, span, nothing)
 	server.Restart()

@@ -24,7 +24,7 @@ func (d *dice) queue() *Queue {
 
 // withQueues runs a random world whose fleets are behind brokers.
 func withQueues(t testing.TB, seed uint64) *Result {
-	d := &dice{t, draw.New(seed, 2, 1)}
+	d := &dice{TB: t, Stream: draw.New(seed, 2, 1)}
 	w := d.world()
 	w.Drain = time.Second
 	for i := range w.Fleets {

@@ -17,6 +17,7 @@ import (
 type dice struct {
 	testing.TB
 	draw.Stream
+	joined bool // fleets have stores
 }
 
 func (d *dice) upTo(t time.Duration) time.Duration { return time.Duration(d.U() * float64(t)) }
@@ -51,6 +52,10 @@ func (d *dice) rules() *machine.Rules {
 	if d.Yes(0.2) {
 		p.RateLimit.MaxWait = one(d, 0, policy.Off, time.Second)
 		p.RateLimit.Quotas = []policy.Quota{{Unit: "tokens", Amount: 1 + 100*d.U(), Span: time.Second + d.upTo(5*time.Second), Window: d.Yes(0.3)}, {Unit: policy.Requests, Amount: 30}}
+	}
+	if d.joined {
+		b := p.Retry.Budget
+		p.Fleet = policy.Fleet{Rate: p.RateLimit.Rate > 0, Slots: !p.Bulkhead.Off, Quotas: len(p.RateLimit.Quotas) > 0, Budget: !b.Off && b.Shape != policy.BudgetShare}
 	}
 	return rules(d, p)
 }
@@ -169,8 +174,12 @@ func (d *dice) world() *World {
 
 // holds runs a random world: its invariants hold, and the same seed gives the same.
 func holds(t testing.TB, seed uint64) *Result {
-	d := &dice{t, draw.New(seed, 1, 1)}
-	w := d.world()
+	d := &dice{TB: t, Stream: draw.New(seed, 1, 1)}
+	return d.holds(d.world(), seed)
+}
+
+func (d *dice) holds(w *World, seed uint64) *Result {
+	t := d.TB
 	r := Run(w, seed)
 	for _, b := range r.Broken {
 		t.Errorf("world %d: %s", seed, b)
