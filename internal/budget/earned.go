@@ -154,7 +154,7 @@ func (e *Earned) TryWithdrawWhole(now clock.Instant, r *EarnedRules) bool {
 func (e *Earned) Borrow(now clock.Instant, r *EarnedRules) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.gather(now, r); e.level < 0 || e.pace.queued(now, r.Window) {
+	if e.gather(now, r); e.level < 0 || e.queued(now, r) {
 		return false
 	}
 	e.level -= million
@@ -295,7 +295,7 @@ func (e *Earned) gather(now clock.Instant, r *EarnedRules) {
 		kept += int64(e.proven) * (million / provenFor)
 	}
 	ratio := r.Ratio
-	if e.pace.queued(now, r.Window) {
+	if e.queued(now, r) {
 		ratio = 0
 	}
 	e.level = min(e.level+worth(total-e.counted, ratio), max(worth(recent, ratio), kept))

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"math"
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
@@ -9,10 +10,9 @@ import (
 // pace is how long good answers take, and whether they wait in a queue now. What waits
 // there and is then answered took the place of another call.
 type pace struct {
-	usual time.Duration // smoothed over the last usualOf
-	known uint16        // how many there were, at most usualOf
-	late  uint8         // in a row took more than lateBy × usual, at most inQueue
-	at    clock.Instant // when the last one came
+	usual uint32 // microseconds, smoothed over the last usualOf
+	known uint16 // how many there were, at most usualOf
+	late  uint8  // in a row took more than lateBy × usual, at most inQueue
 }
 
 const (
@@ -26,23 +26,28 @@ const (
 )
 
 // add counts a good answer. One that is late counts as twice the usual time.
-func (p *pace) add(now clock.Instant, took time.Duration) {
-	p.at = now
+func (p *pace) add(took time.Duration) {
+	us, usual := min(max(took.Microseconds(), 0), math.MaxUint32), int64(p.usual)
 	p.known = min(p.known+1, usualOf)
 	if p.known > pacedBy {
-		if took > lateBy*p.usual {
+		if us > lateBy*usual {
 			p.late = min(p.late+1, inQueue)
 		} else {
 			p.late = 0
 		}
-		took = min(took, 2*p.usual)
+		us = min(us, 2*usual)
 	}
-	p.usual += (took - p.usual) / time.Duration(p.known)
+	step := (us - usual) / int64(p.known)
+	if step == 0 && us > usual {
+		step = 1 // or a service of microseconds would never become a slower one
+	}
+	p.usual = uint32(usual + step)
 }
 
-// queued reports whether answers wait now. After a while without one that is not known.
-func (p *pace) queued(now clock.Instant, while time.Duration) bool {
-	return p.late == inQueue && now.Sub(p.at) < while
+// queued reports whether answers wait now. After a window without one that is not known: Took
+// follows each mark.
+func (e *Earned) queued(now clock.Instant, r *EarnedRules) bool {
+	return e.pace.late == inQueue && now.Sub(e.marked[e.newest]) < r.Window
 }
 
 // Took tells how long a success took of which Earn said that it is the first in a quarter of the
@@ -50,15 +55,15 @@ func (p *pace) queued(now clock.Instant, while time.Duration) bool {
 // each other in the dependency, and a re-send takes the place of another call: then successes earn
 // nothing, and re-sends that succeed give nothing back. One answer in the usual time ends this. So
 // do a window without an answer, and some minutes, in which the longer time becomes usual.
-func (e *Earned) Took(now clock.Instant, took time.Duration) {
+func (e *Earned) Took(took time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.pace.add(now, max(took, 0))
+	e.pace.add(took)
 }
 
 // Queued reports whether that is so now.
 func (e *Earned) Queued(now clock.Instant, r *EarnedRules) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.pace.queued(now, r.Window)
+	return e.queued(now, r)
 }

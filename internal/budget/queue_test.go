@@ -12,7 +12,7 @@ func answers(e *Earned, r *EarnedRules, now *clock.Instant, n int, took time.Dur
 	for range n {
 		*now = now.Add(300 * time.Millisecond)
 		if _, first := e.Earn(*now, 0, r); first {
-			e.Took(*now, took)
+			e.Took(took)
 		}
 	}
 }
@@ -63,7 +63,7 @@ func TestAnswersWaitInAQueueWhenEightInARowAreLate(t *testing.T) {
 			e, now := MakeEarned(r, 1), clock.Instant(0)
 			c.happen(&e, &now)
 			if got := e.Queued(now, &r); got != c.queued {
-				t.Errorf("queued %v; usually %v, %d late in a row", got, e.pace.usual, e.pace.late)
+				t.Errorf("queued %v; usually %d µs, %d late in a row", got, e.pace.usual, e.pace.late)
 			}
 		})
 	}

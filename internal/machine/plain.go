@@ -76,7 +76,7 @@ func (c *Call) SucceedPlain(now clock.Instant, t *Ticket, o *policy.Outcome) (do
 	}
 	if first || timed(earned) {
 		if first {
-			c.state.earned.Took(now, now.Sub(t.Sent))
+			c.state.earned.Took(now.Sub(t.Sent))
 		}
 		c.countSuccess(now, t, earned)
 	}
