@@ -41,7 +41,8 @@ func NewEarnedRules(ratio float64, window time.Duration, reserve, start float64)
 // The promise: in any span of time what is spent, less what is given back, is at most the
 // ratio of the successes in that span and the window before it, plus the reserve and five,
 // or plus the start if the budget is younger than that. What is given back for a success is
-// one and a half for each re-send that succeeds. A reserve of zero stays zero. For each whole re-send that is spent
+// one and a half for each re-send that succeeds. While answers wait in a queue it is less: see
+// [Earned.Took]. A reserve of zero stays zero. For each whole re-send that is spent
 // one is granted. For a part of one, one is granted with a probability as large as the
 // part. So on average as many are granted as are spent: for one client over time, and for
 // many clients of which each has less than one.
@@ -63,6 +64,7 @@ type Earned struct {
 	sent    uint32     // re-sends granted or charged, less those refunded, since the beginning
 	proven  uint16     // re-sends that are kept beside the reserve, in parts of provenFor
 	owing   uint8      // calls that wait and have not paid
+	pace    pace       // of good answers
 	newest  uint8      // of marks
 	marked  [marks]clock.Instant
 	totals  [marks]uint32 // successes before each mark; the difference of two is right also after 2^32
@@ -146,12 +148,13 @@ func (e *Earned) TryWithdrawWhole(now clock.Instant, r *EarnedRules) bool {
 	return true
 }
 
-// Borrow grants one re-send that is not there, unless one is owed already. It is for the first of
-// those that waited until calls succeed again: if it succeeds, it pays for the next.
+// Borrow grants one re-send that is not there, unless one is owed already or answers wait in a
+// queue. It is for the first of those that waited until calls succeed again: if it succeeds, it pays
+// for the next.
 func (e *Earned) Borrow(now clock.Instant, r *EarnedRules) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.gather(now, r); e.level < 0 {
+	if e.gather(now, r); e.level < 0 || e.queued(now, r) {
 		return false
 	}
 	e.level -= million
@@ -191,7 +194,7 @@ func (e *Earned) End(succeeded, pays bool) {
 	switch {
 	case !succeeded:
 		e.proven -= min(e.proven, provenFor)
-	case pays:
+	case pays && e.pace.late < inQueue:
 		e.level += returned
 		e.proven = min(e.proven+provenFor, mostProven*provenFor)
 		fallthrough
@@ -303,7 +306,11 @@ func (e *Earned) gather(now clock.Instant, r *EarnedRules) {
 	if kept > 0 {
 		kept += int64(e.proven) * (million / provenFor)
 	}
-	e.level = min(e.level+worth(total-e.counted, r.Ratio), max(worth(recent, r.Ratio), kept))
+	ratio := r.Ratio
+	if e.queued(now, r) {
+		ratio = 0
+	}
+	e.level = min(e.level+worth(total-e.counted, ratio), max(worth(recent, ratio), kept))
 	e.counted = total
 }
 

@@ -58,7 +58,7 @@ func (c *Call) waitOn(now clock.Instant) (fits bool) {
 const longestOwed = 3 * time.Second
 
 // owe lets a retry wait that the budget can't pay for now, while other calls fail too: what
-// succeeds when the dependency is back pays for it. It is paid for before it is sent, so an
+// succeeds when the dependency is back, or its queue is gone, pays for it. It is paid for before it is sent, so an
 // outage gets nothing more. A dependency that asks for less gets less, unless it refuses all.
 func (c *Call) owe(now clock.Instant) bool {
 	o := &c.retry.failed
@@ -68,7 +68,7 @@ func (c *Call) owe(now clock.Instant) bool {
 	if o.Class == policy.ClassThrottled && !c.part.pacer.Load().allRefused() {
 		return false
 	}
-	if others, _ := c.othersFail(); !others || c.untried() || !c.state.earned.Owe() {
+	if others, _ := c.othersFail(); !others && !c.state.earned.Queued(now, &c.rules.earned) || c.untried() || !c.state.earned.Owe() {
 		return false
 	}
 	c.taken.has |= aDebt

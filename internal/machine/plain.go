@@ -75,6 +75,9 @@ func (c *Call) SucceedPlain(now clock.Instant, t *Ticket, o *policy.Outcome) (do
 		c.leavePartition(now)
 	}
 	if first || timed(earned) {
+		if first {
+			c.state.earned.Took(now.Sub(t.Sent))
+		}
 		c.countSuccess(now, t, earned)
 	}
 	if t.held.slot.Held() {

@@ -132,6 +132,9 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 	}
 	c.finish(now, policy.None)
 	if first || timed(earned) || t.Hedge {
+		if first {
+			c.state.earned.Took(now.Sub(t.Sent))
+		}
 		c.countSuccess(now, t, earned)
 	}
 	if c.rules.limit != nil {
