@@ -20,7 +20,7 @@ const (
 	pacedBy = 8   // fewer answers say nothing of what is usual
 	lateBy  = 3   // with lognormal work one answer in forty
 
-	// inQueue is so many that a burst of a few seconds is over before. What a burst refused is
+	// inQueue is enough that a burst of a few seconds is over before. What a burst refused is
 	// answered after it, so there re-sends help.
 	inQueue = 8
 )
