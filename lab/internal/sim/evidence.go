@@ -31,7 +31,7 @@ const (
 	oneIn          = 10
 )
 
-func (k *known) witnesses() int { return 1 }
+func (k *known) witnesses() int { return max(leastWitnesses, k.members/oneIn) }
 
 // open says which breakers of a client are open or half open.
 func (m *sharer) open(now clock.Instant) []bool {

@@ -107,13 +107,14 @@ func TestWhatLostComesTo(t *testing.T) {
 
 // Worlds of every feature there is, whose fleets share over stores that are away now and then.
 func TestInvariantsHoldWhereClientsShare(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(40) {
 		d := &dice{TB: t, Stream: draw.New(seed, 3, 1), joined: true}
 		w := d.world()
 		for i := range w.Fleets {
 			f := &w.Fleets[i]
 			f.Shares = &Shares{Lease: time.Second + d.upTo(3*time.Second), Network: draw.Exponential(ms)}
 			f.Greedy = one(d, 0, 0, d.U())
+			f.Think = draw.Constant(10 * ms) // who is refused at once and does not think calls without end
 			w.Faults = append(w.Faults, Fault{Kind: StoreDown, Fleet: i, At: d.upTo(w.Duration), For: d.upTo(3 * time.Second), Period: one(d, 0, 4*time.Second)})
 		}
 		for i := range w.Faults {
