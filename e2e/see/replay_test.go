@@ -89,7 +89,8 @@ func holdsAgainst(t *testing.T, out string, calls int, answered float64, p99 tim
 		if len(f) < 8 || f[0] != "whole" {
 			continue
 		}
-		if read, err := strconv.Atoi(f[1]); err != nil || math.Abs(float64(read-calls)) > 0.02*float64(calls) {
+		// A series that is not there before its first request lacks its first step, 1 of 36.
+		if read, err := strconv.Atoi(f[1]); err != nil || math.Abs(float64(read-calls)) > 0.05*float64(calls) {
 			t.Errorf("%s calls were read, and there were %d", f[1], calls)
 		}
 		share, err := strconv.ParseFloat(strings.TrimSuffix(f[3], "%"), 64)
