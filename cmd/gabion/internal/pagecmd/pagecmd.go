@@ -41,7 +41,8 @@ It prints the page's address, and serves it until Ctrl-C.
   --from WHEN       begin there: 90s after the first event, at 13:17:30 as the
                     page shows it, or at 2026-11-22T12:00:00Z
   --run N           which run, if the file has several (default the last)
-  --of URL,URL...   addresses of pages of package dashboard, which end in a slash
+  --of URL,URL...   addresses of pages of package dashboard, which end in a
+                    slash
   --listen ADDRESS  where to serve (default 127.0.0.1:0, a free port). It
                     shows the names of dependencies and their settings
 ` + fleetstore.Usage + `

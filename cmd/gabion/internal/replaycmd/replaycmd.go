@@ -53,8 +53,8 @@ and its row is marked.
   --for DURATION     and end that much later; usual is the end
   --out FILE.yaml    write the scenario, for gabion lab run and gabion tune; the
                      calls are beside it in FILE.calls.csv
-  --policy NAME      whose policy of --config was in force, if the dependency has
-                     another name there, as in metrics of others
+  --policy NAME      whose policy of --config was in force, if the dependency
+                     has another name there, as in metrics of others
   --requests SERIES  a counter of requests, where metrics are not those of
   --durations SERIES gabionprom, OpenTelemetry, go-grpc-middleware or Istio; and
                      a histogram of how long they took
