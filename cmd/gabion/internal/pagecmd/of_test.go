@@ -57,7 +57,7 @@ func servePod(sick bool) {
 		panic(err)
 	}
 	fmt.Println(l.Addr())
-	panic(http.Serve(l, page)) //nolint:gosec // a test's
+	panic(http.Serve(l, page))
 }
 
 // spawn starts this program as a process with a page, and returns where it listens and what ends it.
