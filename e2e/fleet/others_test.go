@@ -73,8 +73,8 @@ func TestAPoisonedProcess(t *testing.T) {
 
 // gabion and redis_rate at the same time, on one Redis, with half of the processes each.
 func TestMeasureBeside(t *testing.T) {
-	if os.Getenv("GABION_FLEET") == "" {
-		t.Skip("set GABION_FLEET=1: it takes a minute")
+	if os.Getenv("GABION_MEASURE") == "" {
+		t.Skip("set GABION_MEASURE=1: it takes a minute")
 	}
 	server := testservers.StartRedis(t, "--appendonly", "yes")
 	lease := newStage(t, "redis://"+server.Addr, wayGabion, 25, 10*time.Second)
@@ -90,13 +90,13 @@ func TestMeasureBeside(t *testing.T) {
 	trip.all()
 }
 
-// GABION_FLEET=short takes a quarter of a minute for each while, and any other value a minute: what the slowest calls take while the
+// GABION_MEASURE=short takes a quarter of a minute for each while, and any other value a minute: what the slowest calls take while the
 // store is gone, beside what they take before and after.
 func TestMeasureTheSlowestWithoutAStore(t *testing.T) {
 	span := time.Minute
-	switch os.Getenv("GABION_FLEET") {
+	switch os.Getenv("GABION_MEASURE") {
 	case "":
-		t.Skip("set GABION_FLEET=1: it takes four minutes")
+		t.Skip("set GABION_MEASURE=1: it takes four minutes")
 	case "short":
 		span /= 4
 	}

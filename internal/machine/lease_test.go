@@ -211,7 +211,7 @@ func TestStatsSayWhichShareIsInForce(t *testing.T) {
 		t.Error("no share is in force")
 	}
 	Grant(s, 0, &Lease{Until: second, Share: turns(5), Lost: turns(1)})
-	if st := s.Stats(0); st.Share != (policy.ShareStats{On: true, Until: second, Rate: 5, RateOf: 10}) || st.RateLimit.Rate != 5 || st.RateLimit.Burst != 2 {
+	if st := s.Stats(0); st.Share != (policy.ShareStats{On: true, Until: second, Rate: 5, RateOf: 10}) || st.RateLimit.Rate != 5 || st.RateLimit.Burst != 4 {
 		t.Errorf("%+v, %+v", st.Share, st.RateLimit)
 	}
 	if st := s.Stats(second); st.Share != (policy.ShareStats{On: true, Lost: true, Until: second, Rate: 1, RateOf: 10}) || st.RateLimit.Burst != 1 {
@@ -231,5 +231,29 @@ func TestACallUnderAShareAllocatesNothing(t *testing.T) {
 		c.Settle(now, step.Ticket, policy.Outcome{Class: policy.ClassSuccess})
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// A small share has a few turns at once, for calls that come unevenly, but no more than a second's, and no more
+// than the policy's.
+func TestASmallShareServesCallsThatComeUnevenly(t *testing.T) {
+	for _, c := range []struct {
+		fact  string
+		rate  policy.PerSecond
+		burst int
+		share float64
+		want  int
+	}{
+		{"a part of the policy's burst", 1000, 100, 500, 50},
+		{"four at least", 1000, 100, 10, 4},
+		{"not more than the policy's", 1000, 2, 10, 2},
+		{"no more than a second's", 1000, 100, 2, 2},
+		{"one, however small it is", 1000, 100, 0.1, 1},
+		{"one, where the policy has no burst", 1000, 0, 100, 1},
+	} {
+		r := rulesOf(t, rated(c.rate, c.burst))
+		if got := r.partOfRate(c.share).Burst; got != c.want {
+			t.Errorf("%s: %d at once, want %d", c.fact, got, c.want)
+		}
 	}
 }
