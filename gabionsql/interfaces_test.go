@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
-	"go/build"
 	"go/parser"
 	"go/token"
 	"math"
+	osexec "os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -148,17 +148,18 @@ var required = []string{"Driver", "DriverContext", "Connector", "Conn", "Stmt", 
 
 // The table has all interfaces that package driver exports.
 func TestTheTableOfInterfacesIsWhole(t *testing.T) {
-	dir, err := build.Default.Import("database/sql/driver", "", build.FindOnly)
+	list, err := osexec.Command("go", "list", "-f", "{{.Dir}}", "database/sql/driver").Output() // the test may be built with -trimpath
 	if err != nil {
 		t.Fatal(err)
 	}
+	dir := strings.TrimSpace(string(list))
 	known := map[string]bool{}
 	for _, name := range required {
 		known[name] = true
 	}
 	found := 0
 	for _, name := range []string{"driver.go", "types.go"} {
-		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir.Dir, name), nil, parser.SkipObjectResolution)
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, name), nil, parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
