@@ -93,7 +93,7 @@ func TestAGroupsFailureLeavesTheAttemptAlone(t *testing.T) {
 
 func TestARequestEndsWithTheAttempt(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-	defer server.Close() // waits for the handler: the server sees the end too
+	defer server.Close()                                  // waits for the handler: the server sees the end too
 	transport := &http.Transport{DisableKeepAlives: true} // a connection that is there only after the attempt is closed
 	client := &http.Client{Transport: transport}
 	timesOut(t, func(ctx context.Context) error {
