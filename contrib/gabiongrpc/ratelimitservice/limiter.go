@@ -19,8 +19,8 @@ import (
 // method is what is called.
 const method = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 
-// Limiter asks a rate limit service. Conn and Domain must be set. The zero Limiter limits nothing. It is safe for
-// concurrent use; its fields must not change after its first use.
+// Limiter asks a rate limit service at Conn about the limits of Domain. The zero Limiter, which has no Conn, limits nothing. It is
+// safe for concurrent use; its fields must not change after its first use.
 type Limiter struct {
 	// Conn leads to the service. Calls of it should not be limited by the same Limiter. Nil means that nothing is
 	// limited.
