@@ -225,7 +225,7 @@ func TestAnEvictedPartitionCountsNobody(t *testing.T) {
 
 // After an observer that left its goroutine another caller tells what is left.
 func TestDeliveryGoesOnAfterAnObserverThatLeft(t *testing.T) {
-	var o outbox
+	var o eventQueue
 	o.listen(true)
 	o.add(policy.Event{})
 	left := make(chan struct{})

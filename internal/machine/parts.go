@@ -23,7 +23,7 @@ type parts struct {
 	limiter    *ratelimit.Limiter
 	throttle   *throttle.Throttle
 	partitions *partitions
-	box        *outbox
+	box        *eventQueue
 	kill       *atomic.Bool // retries are switched off for the whole process
 	parent     *State       // its retries are this one's
 	younger    time.Duration
@@ -99,7 +99,7 @@ func (s *State) contention() *budget.Window {
 	}
 }
 
-func (s *State) box() *outbox {
+func (s *State) box() *eventQueue {
 	if p := s.part(); p != nil {
 		return p.box
 	}

@@ -64,7 +64,7 @@ func NewState(now clock.Instant, r *Rules, setup Setup) *State {
 	if setup.Events || setup.Totals || setup.Kill != nil || setup.Parent != nil {
 		p := &parts{kill: setup.Kill, parent: setup.Parent, younger: setup.Younger}
 		if setup.Events {
-			p.box = new(outbox)
+			p.box = new(eventQueue)
 			p.box.listening.Store(true)
 		}
 		if setup.Totals {

@@ -137,3 +137,38 @@ func TestDeadlinesTravelIfAskedFor(t *testing.T) {
 		t.Error("the caller's headers were changed")
 	}
 }
+
+// A handler whose context has a deadline must not cost its messages what the sender wrote about them. The
+// key is among that: without it, a message gets another ID each time it is enqueued.
+func TestHeadersOfTheSenderStayBesideTheDeadline(t *testing.T) {
+	end := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+	limited, cancel := context.WithDeadline(t.Context(), end)
+	defer cancel()
+	all := message.Headers{{Name: message.Key, Value: "k"}, {Name: "traceparent", Value: "00"}, {Name: "tenant", Value: "t7"}, {Name: "theirs", Value: "z"}}
+	before, ours := fmt.Sprint(all), all[:3] // which has room for one more, which is not ours
+	for _, c := range []struct {
+		name    string
+		ctx     context.Context
+		options Options
+		want    message.Headers
+	}{
+		{"no deadlines", limited, Options{}, ours},
+		{"a context without a deadline", t.Context(), Options{Deadlines: true}, ours},
+		{"a context with a deadline", limited, Options{Deadlines: true}, ours.WithDeadline(end)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &script{}
+			m := Message{Topic: "t", Headers: ours}
+			if err := scripted(t, SQLite, c.options).Enqueue(c.ctx, s, m); err != nil {
+				t.Fatal(err)
+			}
+			id, stored := s.args[0][0], s.args[0][4].([]byte)
+			if got, err := decode(stored); err != nil || id != "k" || fmt.Sprint(got) != fmt.Sprint(c.want) {
+				t.Errorf("stored %v with the ID %v, %v, want %v with the ID k", got, id, err, c.want)
+			}
+			if after := fmt.Sprint(all); after != before {
+				t.Errorf("the caller's headers were %s and are %s", before, after)
+			}
+		})
+	}
+}

@@ -30,8 +30,8 @@ type Message struct {
 	// Payload may be any bytes, as many as Options.MaxPayload says.
 	Payload []byte
 
-	// Headers travel with the message. Enqueue does not change them, so messages may share
-	// them. It adds message.Key, and message.Deadline if the options say so.
+	// Headers travel with the message, all of them. Enqueue leaves the list itself as it is, so messages
+	// may share it. To what is stored it adds message.Key, and message.Deadline if the options say so.
 	Headers message.Headers
 }
 

@@ -8,15 +8,15 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// outboxMax bounds how many events about a dependency wait for delivery. Such events are
+// eventQueueMax bounds how many events about a dependency wait for delivery. Such events are
 // rare. So many waiting means that an observer hangs; then the oldest are dropped.
-const outboxMax = 256
+const eventQueueMax = 256
 
-// outbox keeps the events about one dependency, in the order in which they happened,
-// until they are delivered. They are appended under the locks of the parts, so the
-// outbox calls nobody. They are delivered outside every lock by one caller at a time; to
-// others that one's work is enough.
-type outbox struct {
+// eventQueue keeps the events about one dependency, in the order in which they happened,
+// until they are delivered. They are appended under the locks of the parts, so that
+// calls no observer. They are delivered outside every lock, by one caller at a time; other
+// callers leave it to that one.
+type eventQueue struct {
 	pending   atomic.Int32 // events waiting; read without the lock
 	listening atomic.Bool  // somebody takes them; else none are kept
 
@@ -27,7 +27,7 @@ type outbox struct {
 	busy   bool
 }
 
-func (o *outbox) add(e policy.Event) {
+func (o *eventQueue) add(e policy.Event) {
 	if !o.listening.Load() {
 		return
 	}
@@ -38,7 +38,7 @@ func (o *outbox) add(e policy.Event) {
 	}
 	o.seq++
 	e.Seq = o.seq
-	if len(o.events) == outboxMax {
+	if len(o.events) == eventQueueMax {
 		o.events = append(o.events[:0], o.events[1:]...)
 		o.lost++
 	}
@@ -48,7 +48,7 @@ func (o *outbox) add(e policy.Event) {
 
 // listen says whether somebody takes the events. What nobody took is forgotten, so that
 // whoever listens next is not told of what was before.
-func (o *outbox) listen(wanted bool) {
+func (o *eventQueue) listen(wanted bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.listening.Store(wanted)
@@ -59,7 +59,7 @@ func (o *outbox) listen(wanted bool) {
 }
 
 // deliver passes on everything that waits, unless another caller does so already.
-func (o *outbox) deliver(emit func(policy.Event)) {
+func (o *eventQueue) deliver(emit func(policy.Event)) {
 	if o.pending.Load() == 0 || !o.enter() {
 		return
 	}
@@ -81,13 +81,13 @@ func (o *outbox) deliver(emit func(policy.Event)) {
 	}
 }
 
-func (o *outbox) leave() {
+func (o *eventQueue) leave() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.busy = false
 }
 
-func (o *outbox) enter() bool {
+func (o *eventQueue) enter() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.busy {
@@ -97,8 +97,8 @@ func (o *outbox) enter() bool {
 	return true
 }
 
-// take empties the outbox, or ends the delivery when there is nothing left.
-func (o *outbox) take() ([]policy.Event, bool) {
+// take empties the queue, or ends the delivery when there is nothing left.
+func (o *eventQueue) take() ([]policy.Event, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.events) == 0 {
