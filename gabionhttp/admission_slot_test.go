@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/gabion-go/gabion/gabionhttp"
 	"github.com/gabion-go/gabion/policy"
@@ -110,6 +111,48 @@ type strange struct {
 }
 
 func (s strange) Value(any) any { s.value(); return nil }
+
+// A request that is handed a slot when it is too late for it leaves the slot to others.
+func TestASlotThatComesTooLateIsThereForOthers(t *testing.T) {
+	for _, c := range []struct {
+		fact string
+		is   *gabionhttp.Admission
+	}{
+		{"of a fixed limit", &gabionhttp.Admission{Limit: 1}},
+		{"of a learned limit", &gabionhttp.Admission{Max: 1}},
+		{"of a tenant", &gabionhttp.Admission{Limit: 1, Tenant: byName}},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(c.is)
+				h.ask("first")
+				late := h.ask("late", header(gabionhttp.HeaderDeadline, "100"), func(r *http.Request) {
+					*r = *r.WithContext(dozing{r.Context(), func() {
+						h.hold <- struct{}{} // it gets the slot in time …
+						time.Sleep(time.Second / 5)
+					}}) // … and looks after its deadline
+				})
+				<-late.over
+				if s := h.Stats(); late.Code != 504 || s.InUse != 0 || s.Expired != 1 {
+					t.Errorf("%d, %+v", late.Code, s)
+				}
+				next := h.ask("next", header(gabionhttp.HeaderDeadline, "100"))
+				h.close()
+				if <-next.over; next.Code != 200 {
+					t.Errorf("the next one: %d, %+v", next.Code, h.Stats())
+				}
+			})
+		})
+	}
+}
+
+// dozing is a context whose request does something else first when it begins to wait.
+type dozing struct {
+	context.Context
+	first func()
+}
+
+func (d dozing) Done() <-chan struct{} { d.first(); return d.Context.Done() }
 
 // A stream gives its slot back when it has begun, and goes on.
 func TestAStreamNeedsNoSlotForLife(t *testing.T) {

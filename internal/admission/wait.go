@@ -137,7 +137,7 @@ func (g *Gate) Ask(now clock.Instant, w *Wait) (Slot, Answer) {
 	return Slot{}, w.answer
 }
 
-// granted ends a wait with a slot. It unlocks.
+// granted ends a wait with a slot. One that comes too late for the request goes back to the gate. It unlocks.
 func (g *Gate) granted(now clock.Instant, w *Wait, s Slot) (Slot, Answer) {
 	g.end(w)
 	if g.room() {

@@ -74,7 +74,7 @@ func parseListed(line string) (l listed, err error) {
 		}
 	}
 	if times := bytes.Count(src[begin:end], []byte(code)); times != 1 {
-		return l, fmt.Errorf("%s has %q %d times, want once: write more or less of the line, or the function's name", file, code, times)
+		return l, fmt.Errorf("%s has %q %d times, want once: write more or less of the line, or the function's name; or the code no longer gives it back", file, code, times)
 	}
 	if l.file, err = filepath.Abs(file); err != nil {
 		return l, err
