@@ -25,6 +25,7 @@ type level struct {
 	open bool          // the window has begun, so ends means something
 	sum  float64       // used by own count since the beginning
 	out  int           // attempts that are out
+	way  float64       // what they took
 
 	word  word
 	limit float64 // as the server says, as long as its word counts; zero: it does not
@@ -33,20 +34,12 @@ type level struct {
 	debt         float64 // still to be paid off before the next attempt may go
 	paid         clock.Instant
 	mine, theirs float64       // used lately, by words
+	unsure       float64       // by how much theirs may be wrong: what was out when the last word came
 	heard        clock.Instant // when the first of the words that follow each other closely came
 	bare         int           // words in a row that little is left, from attempts that were not refused
 	deaf         clock.Instant // until when no word counts
 	lies         int           // how often words have been found to be wrong since an attempt was last refused
 	bias         bias
-}
-
-// word is what the server said last.
-type word struct {
-	left  float64
-	known bool          // there is one
-	at    clock.Instant // when it was heard
-	sum   float64       // level.sum when the attempt was sent that brought it
-	until clock.Instant // no attempt goes before
 }
 
 const (
@@ -189,7 +182,7 @@ func (l *level) shared(now clock.Instant) bool {
 	if !l.fresh(now) || l.share.on { // who has a share need not make room for the others
 		return false
 	}
-	return l.isNew(now) || l.theirs > alone*(l.mine+l.theirs)+l.noise()
+	return l.isNew(now) || l.theirs > alone*(l.mine+l.theirs)+l.noise()+l.unsure
 }
 
 // pay pays off the debt until now.
@@ -275,6 +268,16 @@ func (l *level) take(now clock.Instant, want float64) {
 	l.sum += want
 	l.debt += want
 	l.out++
+	l.way += want
+}
+
+// back ends an attempt that took want when it was sent.
+func (l *level) back(want float64) {
+	if l.out--; l.out == 0 {
+		l.way = 0 // and no rest of rounding
+	} else {
+		l.way -= want
+	}
 }
 
 // correct changes what an attempt has used by that much. It takes l.sum when that was sent, and returns it as it should have been.
@@ -286,86 +289,6 @@ func (l *level) correct(by, sum float64) float64 {
 	}
 	l.sum += by
 	return sum + by
-}
-
-// hear takes the server's word, which an attempt brought that was sent when l.sum was sum. It reports
-// whether the word counts.
-func (l *level) hear(now clock.Instant, r *policy.Remaining, sum, want float64) bool {
-	if !(r.Left >= 0) || now < l.deaf {
-		return false
-	}
-	if l.fresh(now) && sum < l.word.sum { // a newer one came before
-		return false
-	}
-	l.refill(now)
-	l.pay(now)
-	if r.Limit > 0 && r.Limit <= maxLimit {
-		l.limit = r.Limit
-	}
-	left := min(r.Left, l.amount())
-	if l.rules.Window && r.Reset > 0 && !l.turn(now.Add(min(r.Reset, l.rules.Span)), left) {
-		return false
-	}
-	l.count(now, left, sum)
-	l.word = word{left: left, known: true, at: now, sum: sum, until: now}
-	if !r.Full && r.Reset > 0 && left < want && left < l.amount()*cushion {
-		l.word.until = now.Add(min(r.Reset, l.rules.Span))
-	}
-	return true
-}
-
-// turn hears when a window ends. It reports false if that is a window before the one that words spoke of
-// already: attempts do not arrive in the order in which they were sent.
-func (l *level) turn(ends clock.Instant, left float64) bool {
-	near := l.rules.Span / 2
-	switch {
-	case !l.open:
-	case l.word.known && l.word.at >= l.begins() && ends < l.ends.Add(-near):
-		return false
-	case ends > l.ends.Add(near):
-		l.own = max(l.own, left) // it has opened again
-	}
-	l.ends, l.open = ends, true
-	return true
-}
-
-const maxLimit = 1e15
-
-// count learns from two words what others used in between.
-func (l *level) count(now clock.Instant, left, sum float64) {
-	if !l.fresh(now) {
-		l.heard, l.mine, l.theirs = now, 0, 0
-		return
-	}
-	age := l.inSpans(now.Sub(l.word.at))
-	before := l.word.left
-	if l.rules.Window {
-		if l.word.at < l.begins() {
-			return // it was of another window
-		}
-	} else {
-		before = min(l.amount(), before+l.amount()*age)
-	}
-	keep := math.Exp(-age)
-	l.mine = l.mine*keep + max(sum-l.word.sum, 0)
-	l.theirs = max(l.theirs*keep+before-(sum-l.word.sum)-left, -alone*l.mine)
-	l.usual += (1 - math.Exp(-age)) * (min(l.height(now), 1) - l.usual)
-}
-
-// doubt counts words that little is left from attempts that the server took all the same. After some of
-// them no word counts for a while.
-func (l *level) doubt(now clock.Instant, refused bool) {
-	switch {
-	case refused:
-		l.bare, l.deaf, l.lies = 0, now, 0
-	case l.word.known && l.word.left <= l.amount()*cushion:
-		if l.bare++; l.bare >= mostBare {
-			l.bare, l.deaf = 0, now.Add(deafFor<<l.lies*l.rules.Span)
-			l.lies = min(l.lies+1, mostLies)
-		}
-	default:
-		l.bare = 0
-	}
 }
 
 // left is what this process may think is left.

@@ -299,7 +299,7 @@ func (g *Group) take(now clock.Instant, r *Reservation) {
 	for i := range r.parts {
 		p := &r.parts[i]
 		p.level.take(now, p.want)
-		p.sum = p.level.sum
+		p.sum, p.first = p.level.sum, p.want
 	}
 	g.out++
 }

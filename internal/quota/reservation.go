@@ -44,6 +44,7 @@ type part struct {
 	level    *level
 	estimate float64 // what the call said, or the policy
 	want     float64 // what is taken: the estimate, corrected, and then what was used
+	first    float64 // want when it was sent
 	sum      float64 // level.sum when it was sent
 	spent    bool    // want is what was used
 	heard    bool
@@ -154,7 +155,7 @@ func (r *Reservation) end(now clock.Instant, unsent, refused bool) {
 
 func (p *part) end(now clock.Instant, unsent, refused bool) {
 	l := p.level
-	l.out--
+	l.back(p.first)
 	if unsent || refused && !p.spent {
 		l.refill(now)
 		debt := l.debt

@@ -87,6 +87,26 @@ func TestProcessesThatShareAQuotaUseItWhole(t *testing.T) {
 	}
 }
 
+// Answers that overtook each other must not look like the use of others: the process would halve its
+// own, as often as many of its calls go at once.
+func TestOneIsNotTakenForMany(t *testing.T) {
+	for seed := range uint64(10) {
+		w := newWorld(policy.Quota{Amount: 200_000, Span: time.Minute}, 1, 40)
+		w.rand = rand.New(rand.NewPCG(seed, 1))
+		w.play(1, 0)
+		for range 100 {
+			w.until(w.now.Add(3 * time.Second))
+			if l := w.groups[0].levels[0]; l.shared(w.now) {
+				t.Errorf("seed %d, %v: %.0f of %.0f are thought to be used by others", seed, w.now, l.theirs, l.mine+l.theirs)
+				break
+			}
+		}
+		if w.refused > 0 {
+			t.Errorf("seed %d: %d were refused", seed, w.refused)
+		}
+	}
+}
+
 func silent(w *world) { w.silent = true }
 
 func lying(left float64) func(*world) { return func(w *world) { w.lies = left } }

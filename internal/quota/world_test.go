@@ -120,6 +120,9 @@ func (w *world) play(start, spans float64) (r result) {
 	clear(w.taken)
 	w.until(begin.Add(time.Duration(spans * float64(w.span))))
 	r.share = (w.used - before.used) / (spans * w.amount)
+	if w.late > 0 { // the level rises when another comes, which takes from what is used, once, and is not lost
+		r.share += (w.left - before.left) / (spans * w.amount)
+	}
 	r.served = w.served - before.served
 	r.refused = float64(w.refused-before.refused) / float64(max(w.served+w.refused-before.served-before.refused, 1))
 	return r
