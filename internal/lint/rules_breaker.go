@@ -242,8 +242,12 @@ func (s *subject) breakerRefusesWhatWorks() {
 			"leave it out for the default, 95%")
 	}
 	if row := s.shortestRow(); b.Consecutive > 0 && row < b.Open/rash {
-		s.findAs(Warning, "breaker.consecutive_for", fmt.Sprintf("%s over %s open the breaker, which then refuses all calls for %s: an outage of %s becomes one of %s",
-			plural(b.Consecutive, "failure"), span(row), s.time("breaker.open", b.Open), span(row), span(b.Open)), "leave it out for the default, 20 over 10s")
+		over, outage := "over "+span(row), span(row)
+		if row <= 0 {
+			over, outage = "in a row, however quickly they come,", "a moment"
+		}
+		s.findAs(Warning, "breaker.consecutive_for", fmt.Sprintf("%s %s open the breaker, which then refuses all calls for %s: an outage of %s becomes one of %s",
+			plural(b.Consecutive, "failure"), over, s.time("breaker.open", b.Open), outage, span(b.Open)), "leave it out for the default, 20 over 10s")
 	}
 	if b.MinCalls < fewCalls && b.MinCalls > 0 && (b.FailureRate > 0 && b.FailureRate < 1 || b.SlowRate > 0) && s.written("breaker.min_calls") {
 		s.find("breaker.min_calls", fmt.Sprintf("min_calls %d: a share of so few calls is chance", b.MinCalls), "leave it out for the default, 30")

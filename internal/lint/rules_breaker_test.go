@@ -76,6 +76,7 @@ func TestRulesOfBreakers(t *testing.T) {
 		{"all of one", "{breaker: {min_calls: 1, failure_rate: 100%}}", "silent", ""},
 		{"429 counts", "{breaker: {throttled: true}}", "note", ""},
 		{"a short row", "{breaker: {consecutive: 3, consecutive_for: 100ms}}", "warning", "a: 3 failures over 100ms open the breaker, which then refuses all calls for 2s (default): an outage of 100ms becomes one of 2s"},
+		{"of any time", "{breaker: {consecutive: 7}}", "warning", "a: 7 failures in a row, however quickly they come, open the breaker, which then refuses all calls for 2s (default): an outage of a moment becomes one of 2s"},
 		{"at a high rate", "{breaker: {consecutive: 3, consecutive_for: 100ms}, facts: {rate: 200/s}}", "warning", ""},
 		{"at a low one", "{breaker: {consecutive: 3, consecutive_for: 100ms}, facts: {rate: 4/s}}", "silent", ""},
 		{"a fourth of what it refuses for", "{breaker: {consecutive: 3, consecutive_for: 500ms}}", "silent", ""},
