@@ -20,6 +20,8 @@ func init() {
 	adapter.Unspent = func(a any) { a.(*Attempt).unspent() }
 	adapter.IsPart = func(a any) bool { return a.(*Attempt).partial }
 	adapter.Sends = sends
+	adapter.Join = func(r any) bool { return r.(*Registry).joined.CompareAndSwap(false, true) }
+	adapter.Leave = func(r any) { r.(*Registry).joined.Store(false) }
 	adapter.Of = func(d any) adapter.Dependency { return adapted{d.(*Dependency)} }
 }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"weak"
 
@@ -19,7 +20,8 @@ import (
 // file. Make one with [NewRegistry]; the zero Registry knows no name and can't be
 // reloaded. It is safe for concurrent use.
 type Registry struct {
-	opts []Option
+	opts   []Option
+	joined atomic.Bool // it is a member of a fleet
 
 	mu        sync.RWMutex // guards all below
 	declared  map[string]*Dependency

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/fleet"
 	"github.com/gabion-go/gabion/internal/machine"
@@ -89,7 +90,7 @@ func Join(ctx context.Context, r *gabion.Registry, s Store, o Options) (*Member,
 	if err != nil {
 		return nil, err
 	}
-	if _, taken := joined.LoadOrStore(r, m); taken {
+	if !adapter.Join(r) {
 		return nil, errors.New("fleet: the registry is a member already: two members would undo each other's shares; close the first one")
 	}
 	ctx, m.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -97,9 +98,6 @@ func Join(ctx context.Context, r *gabion.Registry, s Store, o Options) (*Member,
 	go m.run(ctx)
 	return m, nil
 }
-
-// joined are the registries that are members.
-var joined sync.Map // from *gabion.Registry
 
 // begin renews until the process has something of each limit.
 func (m *Member) begin(ctx context.Context) {
@@ -175,7 +173,7 @@ func (m *Member) Close() {
 		m.stop()
 		<-m.closed
 		m.leave()
-		joined.Delete(m.registry)
+		adapter.Leave(m.registry)
 	})
 }
 

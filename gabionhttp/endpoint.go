@@ -90,22 +90,40 @@ func climbs(u *url.URL) bool {
 // owner is the place in the list of the endpoint that a URL lies at: of several at one host the one with the longest path. It is
 // -1 if it lies at no endpoint, or if servers may differ about that. Several says that the host has more than one.
 func owner(list []policy.Endpoint, of *url.URL) (at int, several bool) {
-	at, longest, here := -1, -1, 0
+	at, several = liesAt(list, of, (*url.URL).EscapedPath)
+	if other, _ := liesAt(list, of, merged); other != at || strings.Contains(of.Path, "..") {
+		at = -1
+	}
+	return at, several
+}
+
+// liesAt is owner by one reading of a path.
+func liesAt(list []policy.Endpoint, of *url.URL, reading func(*url.URL) string) (at int, several bool) {
+	at, longest, here, path := -1, -1, 0, reading(of)
 	for i, e := range list {
 		u, err := url.Parse(e.URL)
 		if err != nil || e.URL == "" || hostOf(u.Scheme, u.Host) != hostOf(of.Scheme, of.Host) {
 			continue
 		}
 		here++
-		prefix := strings.TrimSuffix(u.EscapedPath(), "/")
-		if rest, ok := strings.CutPrefix(of.EscapedPath(), prefix); ok && (rest == "" || rest[0] == '/') && len(prefix) > longest {
+		prefix := strings.TrimSuffix(reading(u), "/")
+		if rest, ok := strings.CutPrefix(path, prefix); ok && (rest == "" || rest[0] == '/') && len(prefix) > longest {
 			at, longest = i, len(prefix)
 		}
 	}
-	if strings.Contains(of.Path, "..") {
-		at = -1
-	}
 	return at, here > 1
+}
+
+// merged is a path as servers read it that decode it first, merge slashes, take a backslash for one, and drop what follows a
+// semicolon.
+func merged(u *url.URL) string {
+	var b strings.Builder
+	for _, part := range strings.FieldsFunc(u.Path, func(r rune) bool { return r == '/' || r == '\\' }) {
+		if part, _, _ = strings.Cut(part, ";"); part != "" && part != "." {
+			b.WriteString("/" + part)
+		}
+	}
+	return b.String()
 }
 
 // astray reports whether a redirect led the request to another endpoint of the host, or to a place there that can't be told to be the

@@ -33,6 +33,7 @@ func statusNotRead(c *check) {
 
 // decodedUnseen returns where a body of JSON is put, if nothing else is done with its answer.
 func decodedUnseen(c *check, resp *types.Var, body *ast.BlockStmt) (to ast.Expr) {
+	read := false
 	for _, use := range c.uses[resp] {
 		sel, is := use.Parent().Node().(*ast.SelectorExpr)
 		switch {
@@ -47,9 +48,13 @@ func decodedUnseen(c *check, resp *types.Var, body *ast.BlockStmt) (to ast.Expr)
 			if !c.is(p, "encoding/json.NewDecoder", "io.ReadAll", "io.LimitReader", "io.Copy") {
 				return nil
 			}
+			read = read || !c.is(p, "io.Copy")
 		default:
 			return nil
 		}
+	}
+	if !read {
+		return nil // what is decoded is something else
 	}
 	for _, call := range calls(body, false) {
 		if n := len(call.Args); n > 0 && c.is(call, "encoding/json.Unmarshal", "(encoding/json.Decoder).Decode") {
@@ -110,11 +115,11 @@ func wrongUnit(c *check) {
 			name = e.Sel.Name
 		}
 		unit := unitOf(name)
-		if unit == "" || typeName(c.typeOf(call.Args[0])) == "time.Duration" || !takenAsItIs(c, at) {
+		if unit == "" || unit == "nanosecond" || typeName(c.typeOf(call.Args[0])) == "time.Duration" || !takenAsItIs(c, at) {
 			return
 		}
 		c.report(call, nil, "a time.Duration counts nanoseconds, and %s counts %ss: a timeout ends every call at once, and a wait is over at once; write %s * time.%s",
-			name, unit, source(call), map[string]string{"millisecond": "Millisecond", "second": "Second", "minute": "Minute", "hour": "Hour"}[unit])
+			name, unit, source(call), map[string]string{"microsecond": "Microsecond", "millisecond": "Millisecond", "second": "Second", "minute": "Minute", "hour": "Hour"}[unit])
 	})
 }
 
@@ -122,6 +127,9 @@ var units = []struct {
 	of   string
 	name *regexp.Regexp
 }{
+	{"nanosecond", regexp.MustCompile(`(?i)nano_?s(ec|ecs|econd|econds)?$`)},
+	{"microsecond", regexp.MustCompile(`(?i)micro_?s(ec|ecs|econd|econds)?$`)},
+	{"millisecond", regexp.MustCompile(`(?i)milli_?s(ec|ecs|econd|econds)$`)},
 	{"millisecond", regexp.MustCompile(`^(ms|millis)$|[a-z0-9](MS|Ms)$|_ms$|(^m|_m|M)illi(s|sec|secs|second|seconds)$`)},
 	{"second", regexp.MustCompile(`^(secs?|seconds?)$|[a-z0-9](Secs?|Seconds?)$|_(secs?|seconds?)$`)},
 	{"minute", regexp.MustCompile(`^(mins|minutes?)$|[a-z0-9](Mins|Minutes?)$|_(mins|minutes?)$`)},

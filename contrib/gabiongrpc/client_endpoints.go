@@ -56,11 +56,12 @@ func (s *spread) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 func (s *spread) at(ctx context.Context) (grpc.ClientConnInterface, error) {
 	e := gabion.EndpointOf(ctx)
 	at := s.conn(e)
-	if at == nil {
+	conn, real := at.(*grpc.ClientConn)
+	if at == nil || real && conn == nil { // the latter is what a map of ClientConns has of a name that it lacks
 		return nil, classify.NotSent(status.Errorf(codes.Unavailable, "gabiongrpc: the endpoint %q has no connection", e.Name))
 	}
 	if a, ok := ctx.(*attempt); ok {
-		a.conn, _ = at.(*grpc.ClientConn)
+		a.conn = conn
 	}
 	return at, nil
 }

@@ -195,10 +195,15 @@ func TestAnEndpointWithoutAConnection(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	bare := &gabiongrpc.Client{Dependency: gabion.New("bare", policy.Policy{Retry: policy.Retry{Attempts: 1}})}
-	_, err := pb.NewTestServiceClient(bare.Endpoints(func(gabion.Endpoint) grpc.ClientConnInterface { return nil })).UnaryCall(t.Context(), &pb.SimpleRequest{})
-	var why *gabion.Error
-	if !errors.As(err, &why) || why.Effect != policy.NoEffect || status.Code(err) != codes.Unavailable {
-		t.Errorf("%v", err)
+	for fact, conn := range map[string]func(gabion.Endpoint) grpc.ClientConnInterface{
+		"nothing":                        func(gabion.Endpoint) grpc.ClientConnInterface { return nil },
+		"nothing of a map of ClientConn": func(e gabion.Endpoint) grpc.ClientConnInterface { return map[string]*grpc.ClientConn{}[e.Name] },
+	} {
+		_, err := pb.NewTestServiceClient(bare.Endpoints(conn)).UnaryCall(t.Context(), &pb.SimpleRequest{})
+		var why *gabion.Error
+		if !errors.As(err, &why) || why.Effect != policy.NoEffect || status.Code(err) != codes.Unavailable {
+			t.Errorf("%s: %v", fact, err)
+		}
 	}
 }
 

@@ -165,6 +165,13 @@ var IsPart func(gabionAttempt any) bool
 // in another way than by gabion.Key.
 var Sends func(ctx context.Context, key string)
 
+// Join notes that a *gabion.Registry is a member of a fleet, and reports false if it is one already. Leave ends
+// that.
+var (
+	Join  func(gabionRegistry any) (ok bool)
+	Leave func(gabionRegistry any)
+)
+
 // Of returns a *gabion.Dependency as adapters see it. Package gabion sets it before
 // anything else runs.
 var Of func(gabionDependency any) Dependency

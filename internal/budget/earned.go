@@ -86,26 +86,30 @@ func MakeEarned(r EarnedRules, shards int) (e Earned) {
 }
 
 // Earn counts one success, and returns how many its shard has with it. First says that it
-// is the first in a quarter of the window. It takes no lock
+// is the first in a quarter of the window, as only one is. It takes no lock
 // but a few times in a window. Callers that run on different processors should pass
 // different shards.
 func (e *Earned) Earn(now clock.Instant, shard uint32, r *EarnedRules) (n uint64, first bool) {
-	if first = int64(now) >= e.due.Load(); first {
-		e.mark(now, r)
+	if int64(now) >= e.due.Load() {
+		first = e.mark(now, r)
 	}
 	return e.successes.of(shard).Add(1), first
 }
 
-// mark notes how many successes there were before now.
-func (e *Earned) mark(now clock.Instant, r *EarnedRules) {
+// mark notes how many successes there were before now, unless another success has just done so.
+func (e *Earned) mark(now clock.Instant, r *EarnedRules) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if int64(now) < e.due.Load() {
-		return
+		return false
+	}
+	if now.Sub(e.marked[e.newest])/forgotten >= r.Window {
+		e.pace.late = 0
 	}
 	e.newest = (e.newest + 1) % marks
 	e.marked[e.newest], e.totals[e.newest] = now, uint32(e.successes.sum())
 	e.due.Store(int64(now.Add(r.Window/marks + 1)))
+	return true
 }
 
 // Successes returns how many there were since the beginning.

@@ -23,11 +23,16 @@ const (
 	// inQueue is enough that a burst of a few seconds is over before. What a burst refused is
 	// answered after it, so there re-sends help.
 	inQueue = 8
+
+	// forgotten is after how many windows without an answer the row begins anew. Clients of rare calls must
+	// remember it for longer than a window, or they never know of a queue. In the lab 71 % of the calls are
+	// answered with two, and 75 % with six or with any more.
+	forgotten = 6
 )
 
 // add counts a good answer. One that is late counts as twice the usual time.
 func (p *pace) add(took time.Duration) {
-	us, usual := min(max(took.Microseconds(), 0), math.MaxUint32), int64(p.usual)
+	us, usual := min(max(took.Microseconds(), 1), math.MaxUint32), int64(p.usual)
 	p.known = min(p.known+1, usualOf)
 	if p.known > pacedBy {
 		if us > lateBy*usual {
@@ -54,7 +59,8 @@ func (e *Earned) queued(now clock.Instant, r *EarnedRules) bool {
 // window. When eight of these in a row took more than three times what is usual, calls wait for
 // each other in the dependency, and a re-send takes the place of another call: then successes earn
 // nothing, and re-sends that succeed give nothing back. One answer in the usual time ends this. So
-// do a window without an answer, and some minutes, in which the longer time becomes usual.
+// do a window without an answer, until a late one follows, or for good after six of them; and, with windows of 10 s, a
+// quarter of an hour and more, in which the longer time becomes usual.
 func (e *Earned) Took(took time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -50,6 +51,22 @@ func TestAnswersWaitInAQueueWhenEightInARowAreLate(t *testing.T) {
 		{"a process that starts in a queue does not know what is usual", func(e *Earned, now *clock.Instant) {
 			answers(e, &r, now, 30, late)
 		}, false},
+		{"one late answer after such a window goes on with the row", func(e *Earned, now *clock.Instant) {
+			answers(e, &r, now, 50, usual)
+			answers(e, &r, now, 20, late)
+			*now = now.Add(time.Second)
+			answers(e, &r, now, 1, late)
+		}, true},
+		{"one after six says nothing", func(e *Earned, now *clock.Instant) {
+			answers(e, &r, now, 50, usual)
+			answers(e, &r, now, 20, late)
+			*now = now.Add(6 * time.Second)
+			answers(e, &r, now, 1, late)
+		}, false},
+		{"a service of less than a microsecond that became a slower one is usual some time", func(e *Earned, now *clock.Instant) {
+			answers(e, &r, now, 50, 0)
+			answers(e, &r, now, 20_000, late)
+		}, false},
 		{"after a minute it is still a queue", func(e *Earned, now *clock.Instant) {
 			answers(e, &r, now, 2000, usual)
 			answers(e, &r, now, 200, late)
@@ -95,5 +112,53 @@ func TestNothingIsEarnedWhileAnswersWaitInAQueue(t *testing.T) {
 	answers(&e, &r, &now, 1, 20*time.Millisecond)
 	if level := e.Level(now, &r); level != million {
 		t.Errorf("%d when the queue is gone: what was answered in it does not count", level)
+	}
+}
+
+// Eight answers that come at the same moment are one look.
+func TestOneAnswerAQuarterOfTheWindowIsLookedAt(t *testing.T) {
+	r := NewEarnedRules(1, time.Second, 1, 1)
+	e := MakeEarned(r, 1)
+	e.mu.Lock() // so that all of them are on their way to the mark
+	firsts, comes := make(chan bool), make(chan bool)
+	for range 8 {
+		go func() {
+			comes <- true
+			_, first := e.Earn(1, 0, &r)
+			firsts <- first
+		}()
+	}
+	for range 8 {
+		<-comes
+	}
+	for range 10_000 {
+		runtime.Gosched()
+	}
+	e.mu.Unlock()
+	n := 0
+	for range 8 {
+		if <-firsts {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d were the first", n)
+	}
+}
+
+// After a long time without an answer a re-send that succeeds gives back what it has cost: its own success is the first news.
+func TestAReSendAfterAnIdleTimeGivesBack(t *testing.T) {
+	r := NewEarnedRules(0, time.Second, 2, 2)
+	e, now := MakeEarned(r, 1), clock.Instant(0)
+	answers(&e, &r, &now, 50, 20*time.Millisecond)
+	answers(&e, &r, &now, 8, time.Second)
+	now = now.Add(time.Minute)
+	if ok := e.TryWithdrawWhole(now, &r); !ok || e.Queued(now, &r) {
+		t.Fatal("it is not granted")
+	}
+	e.Earn(now, 0, &r)
+	e.End(true, true)
+	if level := e.Level(now, &r); level != 5*million/2 {
+		t.Errorf("%d is there", level)
 	}
 }

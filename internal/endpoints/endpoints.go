@@ -39,6 +39,7 @@ type Endpoint struct {
 	sent    int64
 	failed  int64
 	cost    float64       // smoothed time of an attempt in nanoseconds; zero means not known
+	took    float64       // of those that succeeded, likewise; it is not forgotten while nothing is sent
 	moved   clock.Instant // when cost was last moved
 	heard   clock.Instant // when an attempt last ended, or when the first of those under way began
 	good    clock.Instant // when an attempt last succeeded
@@ -97,11 +98,12 @@ func (e *Endpoint) Leave(now clock.Instant, took time.Duration, r Result) {
 	case Good:
 		e.heard, e.good, e.worked = now, now, true
 		e.cost = e.smoothed(now, cost, t)
+		e.took = e.smoothed(now, e.took, t)
 	}
 	e.moved = now
 }
 
-// smoothed is the cost after an answer that took t.
+// smoothed is a time after an answer that took t.
 func (e *Endpoint) smoothed(now clock.Instant, cost, t float64) float64 {
 	switch {
 	case cost == 0:
@@ -153,7 +155,7 @@ func (e *Endpoint) note(now clock.Instant, gone bool) (changed bool) {
 	e.gone.Store(gone)
 	e.starting.Store(!gone)
 	if !gone {
-		e.cost = 0 // what was known of it is of the time before
+		e.cost, e.took = 0, 0 // what was known of it is of the time before
 	}
 	return true
 }
@@ -183,6 +185,13 @@ func (e *Endpoint) Learned(now clock.Instant) time.Duration {
 		return 0
 	}
 	return time.Duration(e.known(now))
+}
+
+// Took is what an attempt took when there were some, however long ago that is; zero means not known.
+func (e *Endpoint) Took() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return time.Duration(max(e.took, e.cost))
 }
 
 // share is the part of its usual share that it gets now.

@@ -56,3 +56,40 @@ func briefProbes(t *testing.T, q policy.Ratio) {
 		t.Errorf("only %d probes", probes)
 	}
 }
+
+// Where calls are rare, what the others take is forgotten in between when it comes to a choice, but not when it comes to how
+// long a probe may take: else one that works again would never have the time to show it.
+func TestAProbeOfARareCallHasTimeToAnswer(t *testing.T) {
+	const takes = 400 * time.Millisecond
+	p := measured(0)
+	p.Retry.Attempts = 2
+	p.Timeout.Attempt = 4 * time.Second
+	p.Endpoints = policy.Endpoints{Mode: policy.EndpointsOrdered, Standing: policy.Off, List: []policy.Endpoint{{Name: "a"}, {Name: "b"}}}
+	p.Breaker.Off = false
+	tr := newTrial(t, p)
+	now, at := clock.Instant(0), ""
+	answer := func(c *Call, sent *Ticket, works bool) Step {
+		end, class := now.Add(takes), policy.ClassSuccess
+		switch at = EndpointOf(c, sent).Name; {
+		case at == "a" && !works:
+			end, class = now.Add(time.Millisecond), policy.ClassServer
+		case sent.Deadline < end:
+			end, class = sent.Deadline, policy.ClassUnclassified
+		}
+		now = end
+		return tr.home(now, c, *sent, class)
+	}
+	for i := range 60 {
+		works := i > 20
+		if i > 10 { // calls are rare from here on
+			now = now.Add(30 * time.Second)
+		}
+		c, sent := tr.begin(now)
+		if s := answer(c, &sent, works); s.Verb == Send {
+			answer(c, &s.Ticket, works)
+		}
+	}
+	if at != "a" {
+		t.Errorf("40 calls after the first endpoint works again %q answers", at)
+	}
+}

@@ -108,7 +108,7 @@ func (g *placing) depart(c *Call, now clock.Instant, hedge bool) {
 		}
 		v.to = p
 		if why == endpoints.Probe && g.moves {
-			v.brief = g.among.brief(now, out|due)
+			v.brief = g.among.brief(out | due)
 		}
 		g.tried |= endpoints.Of(i)
 		if why == endpoints.Panicked {
@@ -144,11 +144,12 @@ func (ps *places) late(now clock.Instant, due endpoints.Set) (late endpoints.Set
 const leastBrief = 50 * time.Millisecond
 
 // brief is how long a probe may take whose work can be done elsewhere afterwards: several times what it takes at the
-// endpoints that work. Without one that is known, it has as long as others.
-func (ps *places) brief(now clock.Instant, gone endpoints.Set) (most time.Duration) {
+// endpoints that work, also where calls are so rare that this is forgotten when it comes to a choice. Without one that is
+// known, it has as long as others.
+func (ps *places) brief(gone endpoints.Set) (most time.Duration) {
 	for i, p := range ps.list {
-		if cost := p.known.Stats(now).Cost; cost > 0 && !gone.Has(i) {
-			most = max(most, leastBrief, 3*cost)
+		if took := p.known.Took(); took > 0 && !gone.Has(i) {
+			most = max(most, leastBrief, 3*took)
 		}
 	}
 	return most

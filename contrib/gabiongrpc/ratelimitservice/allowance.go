@@ -9,10 +9,19 @@ type allowance struct {
 	limited bool      // left counts
 	left    uint64    // hits that are allowed, of those that were not told yet when it was answered
 
-	pending  uint64        // hits to tell
-	asking   bool          // a goroutine tells them
-	answered chan struct{} // closed when the question that is out, or the next one, is over
-	pausing  time.Time     // after a failure, no question until then
+	pending uint64    // hits to tell
+	asking  bool      // a goroutine tells them
+	pausing time.Time // after a failure, no question until then
+
+	waiting []*waiter // calls that wait for the next answer, in their order
+	told    int       // how many of them are in the question that is out
+}
+
+// waiter is a call that waits.
+type waiter struct {
+	hits  uint64
+	after time.Duration // above zero: it is refused for so long
+	done  chan struct{} // closed when that is decided
 }
 
 // verdict is what is known of a call.
@@ -40,9 +49,14 @@ func (a *allowance) admit(now time.Time, hits uint64) (v verdict, after time.Dur
 	return allowed, 0
 }
 
-// over reports whether nothing is allowed, and for how long.
-func (a *allowance) over(now time.Time) (time.Duration, bool) {
-	return a.until.Sub(now), a.isOver && now.Before(a.until)
+// wait makes a call wait about which nothing is known, and whose hits are counted. It is nil where no answer will come.
+func (a *allowance) wait(hits uint64) *waiter {
+	if !a.asking {
+		return nil
+	}
+	w := &waiter{hits: hits, done: make(chan struct{})}
+	a.waiting = append(a.waiting, w)
+	return w
 }
 
 // ask reports whether a question has to be begun.
@@ -54,51 +68,54 @@ func (a *allowance) ask(now time.Time) bool {
 		a.pending = 0 // those were let through, as without the service
 		return false
 	}
-	a.asking, a.answered = true, make(chan struct{})
+	a.asking = true
 	return true
 }
 
 // take returns the hits of the next question; with none the goroutine ends.
 func (a *allowance) take() (hits uint64) {
 	hits, a.pending = min(a.pending, 1<<32-1), 0
-	if hits == 0 {
-		a.end()
-	}
+	a.told = len(a.waiting)
+	a.asking = hits > 0
 	return hits
-}
-
-func (a *allowance) end() {
-	if a.asking {
-		close(a.answered)
-	}
-	a.asking, a.answered = false, nil
 }
 
 // learn takes an answer. Hits that came since the question was asked are not in it.
 func (a *allowance) learn(now time.Time, got answer) {
-	defer a.signal()
 	after, left, limited := got.bounds()
 	a.until, a.isOver, a.limited, a.left = now.Add(after), got.code == codeOver, limited, 0
 	if limited && left > a.pending {
 		a.left = left - a.pending
 	}
-}
-
-// signal wakes those who wait for an answer.
-func (a *allowance) signal() {
-	if a.answered != nil {
-		close(a.answered)
-		a.answered = make(chan struct{})
+	for i, w := range a.waiting {
+		switch {
+		case a.isOver:
+			w.after = after
+		case i < a.told || !limited: // the answer is about these, or about all
+		case w.hits > left:
+			w.after = after
+		default:
+			left -= w.hits
+		}
 	}
+	a.release()
 }
 
-// fail forgets what is known, but for a refusal, which holds until its end.
+// release lets those go on who wait.
+func (a *allowance) release() {
+	for _, w := range a.waiting {
+		close(w.done)
+	}
+	a.waiting, a.told = nil, 0
+}
+
+// fail forgets what is known, but for a refusal, which holds until its end. The goroutine that asked ends.
 func (a *allowance) fail(now time.Time) {
 	if !a.isOver {
 		a.until = time.Time{}
 	}
-	a.pausing, a.pending = now.Add(pause), 0
-	a.signal()
+	a.pausing, a.pending, a.asking = now.Add(pause), 0, false
+	a.release()
 }
 
 // idle reports whether nothing is known that is worth keeping.

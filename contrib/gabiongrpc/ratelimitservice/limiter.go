@@ -39,8 +39,9 @@ type Limiter struct {
 
 	asked, failed, refused atomic.Int64
 
-	mu   sync.Mutex
-	keys map[string]*allowance
+	mu    sync.Mutex // guards all below
+	keys  map[string]*allowance
+	swept time.Time
 }
 
 // Entry is one part of a descriptor.
@@ -76,6 +77,7 @@ func (l *Limiter) Stats() Stats {
 // The bounds of what is kept.
 const (
 	mostKeys = 10_000      // combinations of descriptors; what goes beyond is not limited
+	sweeps   = time.Second // how often it is looked whether one of them can go
 	pause    = time.Second // after a question that failed, before the next
 	unsaid   = time.Second // how long an answer counts that names no time
 	longest  = 366 * 24 * time.Hour
@@ -102,32 +104,32 @@ func (l *Limiter) Ask(ctx context.Context, hits int, descriptors ...Descriptor) 
 		return l.over(after)
 	}
 	if a.ask(now) {
-		go l.question(context.WithoutCancel(ctx), a, descriptors)
+		go l.question(a, descriptors)
 	}
-	answered := a.answered
+	var w *waiter
+	if verdict == unknown && l.Wait > 0 {
+		w = a.wait(n)
+	}
 	l.mu.Unlock()
-	if verdict != unknown || l.Wait <= 0 || answered == nil {
+	if w == nil {
 		return nil
 	}
-	return l.await(ctx, a, answered)
+	return l.await(ctx, w)
 }
 
-// await waits for the answer to a question that counts the call's hits, or a part of them.
-func (l *Limiter) await(ctx context.Context, a *allowance, answered <-chan struct{}) error {
+// await waits for the next answer.
+func (l *Limiter) await(ctx context.Context, w *waiter) error {
 	timer := time.NewTimer(l.Wait)
 	defer timer.Stop()
 	select {
-	case <-answered:
+	case <-w.done:
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
 		return nil
 	}
-	l.mu.Lock()
-	after, over := a.over(time.Now())
-	l.mu.Unlock()
-	if over {
-		return l.over(after)
+	if w.after > 0 {
+		return l.over(w.after)
 	}
 	return nil
 }
@@ -143,6 +145,10 @@ func (l *Limiter) of(key string, now time.Time) *allowance {
 		return a
 	}
 	if len(l.keys) >= mostKeys {
+		if now.Sub(l.swept) < sweeps {
+			return nil
+		}
+		l.swept = now
 		for k, a := range l.keys {
 			if a.idle(now) {
 				delete(l.keys, k)
@@ -160,8 +166,9 @@ func (l *Limiter) of(key string, now time.Time) *allowance {
 	return a
 }
 
-// question asks until all hits are told.
-func (l *Limiter) question(ctx context.Context, a *allowance, descriptors []Descriptor) {
+// question asks until all hits are told, or there is no answer. It is of many calls, so it has the context of none: what a caller
+// sends to others, such as a token, is not for the service.
+func (l *Limiter) question(a *allowance, descriptors []Descriptor) {
 	for {
 		l.mu.Lock()
 		hits := a.take()
@@ -170,24 +177,23 @@ func (l *Limiter) question(ctx context.Context, a *allowance, descriptors []Desc
 			return
 		}
 		l.asked.Add(1)
-		got, err := l.shouldLimit(ctx, hits, descriptors)
-		if err != nil {
-			l.failed.Add(1)
-		}
+		got, err := l.shouldLimit(hits, descriptors)
 		l.mu.Lock()
 		if err != nil {
-			a.fail(time.Now())
-		} else {
-			a.learn(time.Now(), got)
+			l.failed.Add(1)
+			a.fail(time.Now()) // before a call can ask for more
+			l.mu.Unlock()
+			return
 		}
+		a.learn(time.Now(), got)
 		l.mu.Unlock()
 	}
 }
 
 var errUnknownCode = errors.New("the rate limit service answered neither OK nor OVER_LIMIT")
 
-func (l *Limiter) shouldLimit(ctx context.Context, hits uint64, descriptors []Descriptor) (answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(l.Timeout, time.Second))
+func (l *Limiter) shouldLimit(hits uint64, descriptors []Descriptor) (answer, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(l.Timeout, time.Second))
 	defer cancel()
 	got := answer{}
 	err := l.Conn.Invoke(ctx, method, &request{l.Domain, descriptors, hits}, &got, grpc.ForceCodec(wire{}))

@@ -3,11 +3,13 @@ package ratelimitservice
 import (
 	"context"
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/policy"
@@ -148,6 +150,100 @@ func TestTheServiceDiesAndReturns(t *testing.T) {
 	f.serve(t)
 	f.set(func() { f.reset = time.Hour })
 	until(t, "it decides again", func() bool { return l.Ask(t.Context(), 1, checkout) != nil })
+}
+
+// A question that fails at once is not followed by another one because calls came while it failed.
+func TestAFailureIsFollowedByAPause(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	var a allowance
+	a.admit(now, 1)
+	if !a.ask(now) || a.take() != 1 {
+		t.Fatal("it does not ask")
+	}
+	a.fail(now)
+	for range 3 { // before the goroutine that asked looks again
+		a.admit(now, 1)
+		if a.ask(now) {
+			t.Error("it asks while it pauses")
+		}
+	}
+	if hits := a.take(); hits != 0 {
+		t.Errorf("%d hits are asked for while it pauses", hits)
+	}
+	if a.admit(now.Add(pause), 1); !a.ask(now.Add(pause)) {
+		t.Error("it does not ask after the pause")
+	}
+}
+
+// Calls that come while the first question is out get what its answer leaves, and no more.
+func TestCallsThatWaitTogetherShareWhatIsLeft(t *testing.T) {
+	f := &service{code: codeOK, left: 10, reset: time.Hour, hold: make(chan struct{})}
+	f.serve(t)
+	l := &Limiter{Conn: dial(t, f), Domain: "shop", Wait: time.Minute, Timeout: time.Minute}
+	answers := make(chan error)
+	ask := func() { answers <- l.Ask(t.Context(), 1, checkout) }
+	go ask()
+	until(t, "the first is told", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		a := l.keys[keyOf([]Descriptor{checkout})]
+		return a != nil && a.asking && a.pending == 0
+	})
+	const others = 50
+	for range others {
+		go ask()
+	}
+	until(t, "the others wait", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.keys[keyOf([]Descriptor{checkout})].pending == others
+	})
+	close(f.hold)
+	through := 0
+	for range others + 1 {
+		if err := <-answers; err == nil {
+			through++
+		} else if over, ok := errors.AsType[*OverLimit](err); !ok || over.RetryAfter <= 59*time.Minute {
+			t.Errorf("%v, want an OverLimit for an hour", err)
+		}
+	}
+	if through != 10 {
+		t.Errorf("%d were let through, and 10 are allowed", through)
+	}
+}
+
+// What a caller sends to others is not for the rate limit service.
+func TestTheCallersMetadataStayWithTheCaller(t *testing.T) {
+	f := &service{code: codeOK, left: -1}
+	f.serve(t)
+	l := &Limiter{Conn: dial(t, f), Domain: "shop", Wait: time.Minute}
+	if err := l.Ask(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer secret"), 1, checkout); err != nil {
+		t.Fatal(err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if got := f.metadata.Get("authorization"); len(got) != 0 {
+		t.Errorf("the service got %q", got)
+	}
+}
+
+// With more combinations than are kept, it is looked once a second whether one of them can go, and not for each call.
+func TestTooManyCombinations(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	l := &Limiter{}
+	for i := range mostKeys {
+		l.of(strconv.Itoa(i), now).until = now.Add(time.Minute)
+	}
+	if l.of("new", now) != nil {
+		t.Fatal("too many are kept")
+	}
+	l.keys["0"].until = now
+	if l.of("new", now.Add(sweeps-1)) != nil {
+		t.Error("all are looked at again at once")
+	}
+	if l.of("new", now.Add(sweeps)) == nil || len(l.keys) != mostKeys {
+		t.Error("one that is idle does not make room")
+	}
 }
 
 func TestALimiterOfNothing(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -68,6 +69,8 @@ type service struct {
 	hold   chan struct{} // closed when it may answer; nil means at once
 	hits   uint64
 	asked  []*dynamicpb.Message
+
+	metadata metadata.MD // of the last question
 }
 
 // serve starts it; addr is empty, or where it was before.
@@ -110,6 +113,7 @@ func (f *service) shouldRateLimit(_ any, ctx context.Context, read func(any) err
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = append(f.asked, in)
+	f.metadata, _ = metadata.FromIncomingContext(ctx)
 	hits := in.Get(in.Descriptor().Fields().ByName("hits_addend")).Uint()
 	f.hits += hits
 	out := dynamicpb.NewMessage(schema().Messages().ByName("Response"))

@@ -19,6 +19,9 @@ func (it item) sharing(f *namedFleet) {
 	if f.Loop == loopWord(sim.Closed) {
 		it.never("in a closed loop", "greedy")
 	}
+	if f.queued {
+		it.never("for consumers, which take what comes next", "greedy")
+	}
 	if f.shares = it.has("store"); !f.shares {
 		return
 	}

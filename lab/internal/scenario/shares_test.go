@@ -23,6 +23,7 @@ func TestWhatIsWrongWithFleets(t *testing.T) {
 		{"all are poisoned", fault, "{kind: down, service: api, callers: 10, at: 45s, for: 1m}", "no 11 clients that are alike call api"},
 		{"capacity is of all callers", fault, "{kind: brown_out, service: api, callers: 1, factor: 0.5, at: 45s, for: 1m}", "callers means nothing for brown_out"},
 		{"more restart than there are", fault, "{kind: restart_clients, clients: shop, replicas: 11, at: 45s}", "there are 10 of shop, not 11"},
+		{"greedy consumers", clients, "    greedy: 40%\n    queue: {workers: 3, plain: true}\n", "greedy means nothing for consumers"},
 		{"consumers", clients, clients + "    queue: {workers: 3, plain: true}\n", "store means nothing for consumers"},
 	} {
 		from := strings.Replace(c.from, "\nagainst", "", 1)

@@ -296,16 +296,17 @@ func (s *sim) restartClients(i, some int) {
 		s.restartConsumers(f.broker, some)
 		return
 	}
+	states := (some + f.group - 1) / f.group
 	for _, e := range f.plan.edges {
 		if some == 0 {
 			s.edges[e].forgetAll()
 			continue
 		}
-		for k := range some {
+		for k := range states {
 			s.edges[e].forget((f.restarted + k) % len(s.edges[e].states))
 		}
 	}
-	f.restarted += some
+	f.restarted += states
 }
 
 // reload gives the clients of a fleet other rules, as a new file does.

@@ -196,6 +196,19 @@ func TestClientsThatRestartForget(t *testing.T) {
 	is(t, "bad after", res.Bins[20].Bad, 0)
 }
 
+// Five of ten clients restart, which have one sidecar: the other five have another one, whose breaker is still open.
+func TestClientsThatShareAStateRestartTogether(t *testing.T) {
+	r := tries(t, 1, func(p *policy.Policy) { p.Breaker = policy.Breaker{Consecutive: 1, Open: time.Hour} })
+	w := steady(r, 100, 30*time.Second, Service{},
+		Fault{Kind: Refuse, For: 10 * time.Second}, Fault{Kind: ClientRestart, At: 20 * time.Second, Replicas: 5})
+	w.Fleets[0].Shared = 5
+	res := play(t, w)
+	is(t, "good before", res.Bins[19].Good, 0)
+	if b := res.Bins[20]; b.Good < 30 || b.Bad < 30 {
+		t.Errorf("%d good and %d bad after, and half of them have restarted", b.Good, b.Bad)
+	}
+}
+
 func TestFlapsComeByTheirPeriod(t *testing.T) {
 	f := Fault{Kind: Errors, Status: 503, At: 5 * time.Second, For: 2 * time.Second, Period: 10 * time.Second, Until: 30 * time.Second}
 	r := play(t, steady(tries(t, 1), 100, time.Minute, Service{}, f))

@@ -22,7 +22,7 @@ type fleet struct {
 	broker *broker // nil unless there is one between load and clients
 
 	away      int // faults for which its store is away
-	restarted int // clients, by faults that take some each time
+	restarted int // states of clients, by faults that take some each time
 }
 
 func newFleet(s *sim, i int) fleet {

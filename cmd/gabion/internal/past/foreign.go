@@ -23,7 +23,7 @@ type Naming struct {
 // _bucket series or native.
 type family struct {
 	counter, histogram string
-	status, by         []string // the labels, the first that a series has
+	status, by         []string // the labels, the first that a series has; Istio says 200 of all that gRPC answers
 	unit               float64  // of the histogram, in seconds
 }
 
@@ -33,7 +33,7 @@ var families = []family{
 	{"grpc_client_handled_total", "grpc_client_handling_seconds", []string{"grpc_code"}, []string{"grpc_service"}, 1},
 	{"", "grpc_client_call_duration_seconds", []string{"grpc_status"}, []string{"grpc_target"}, 1},
 	{"", "rpc_client_duration_milliseconds", []string{"rpc_grpc_status_code"}, []string{"rpc_service"}, 1e-3},
-	{"istio_requests_total", "istio_request_duration_milliseconds", []string{"response_code"}, []string{"destination_service_name", "destination_service"}, 1e-3},
+	{"istio_requests_total", "istio_request_duration_milliseconds", []string{"grpc_response_status", "response_code"}, []string{"destination_service_name", "destination_service"}, 1e-3},
 }
 
 // familiesOf are those that options name, or the usual ones.
@@ -120,7 +120,7 @@ func (d *rangeData) foreign(s *series) {
 
 // request adds a series that counts requests.
 func (d *rangeData) request(s *series, f *family, counter bool) {
-	of := first(s.Metric, f.by)
+	_, of := first(s.Metric, f.by)
 	if of == "" {
 		if f.by[0] != "" {
 			return
@@ -131,7 +131,7 @@ func (d *rangeData) request(s *series, f *family, counter bool) {
 		return
 	}
 	d.instances[s.Metric["instance"]+"\x00"+s.Metric["pod"]] = true
-	status := first(s.Metric, f.status)
+	label, status := first(s.Metric, f.status)
 	result, ok := resultOf(status, s.Metric)
 	d.seen[ofCalls] = d.seen[ofCalls] || counter
 	if !ok {
@@ -140,7 +140,7 @@ func (d *rangeData) request(s *series, f *family, counter bool) {
 			d.latencies(s, f, "success", "failure")
 			return
 		}
-		d.odd[f.status[0]+"="+strconv.Quote(status)] = true
+		d.odd[label+"="+strconv.Quote(status)] = true
 		return
 	}
 	if counter {
@@ -166,13 +166,14 @@ func (d *rangeData) request(s *series, f *family, counter bool) {
 	d.requests(all, fromBuckets, result, status)
 }
 
-func first(labels map[string]string, names []string) string {
+// first is the first of some labels that a series has.
+func first(labels map[string]string, names []string) (name, value string) {
 	for _, name := range names {
 		if v := labels[name]; v != "" {
-			return v
+			return name, v
 		}
 	}
-	return ""
+	return names[0], ""
 }
 
 // requests counts requests as calls with one attempt.

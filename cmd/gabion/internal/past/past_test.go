@@ -127,6 +127,11 @@ const (
 
 var ownNames = Naming{Requests: "hits_total", Durations: "hits_ms", Status: "how", By: "to"}
 
+// istioGRPC is a series of Istio's as it is of calls of gRPC: proxies see 200 and the status of gRPC beside it.
+func istioGRPC(labels string) string {
+	return strings.Replace(labels, `"response_code":"503"`, `"response_code":"200","request_protocol":"grpc","grpc_response_status":"14"`, 1)
+}
+
 // Requests that others count are calls with one attempt: each once, whether a counter, a histogram or both have it.
 func TestMetricsOfOthers(t *testing.T) {
 	for _, c := range []struct {
@@ -138,6 +143,7 @@ func TestMetricsOfOthers(t *testing.T) {
 		{"a counter and a histogram", rangeWith(istioTotal, istioBucket), Naming{}, 40, 0, 0},
 		{"the buckets first", rangeWith(istioBucket, istioTotal), Naming{}, 40, 0, 0},
 		{"both sides of a mesh", rangeWith(istioTotal, strings.Replace(istioTotal, "source", "destination", 1), istioBucket), Naming{}, 40, 0, 0},
+		{"a call of gRPC in a mesh, whose status of HTTP is 200", rangeWith(istioGRPC(istioTotal), istioGRPC(istioBucket)), Naming{}, 40, 0, 0},
 		{"a refusal is an answer", rangeWith(grpcTotal, grpcBucket), Naming{}, 40, 40, 0},
 		{"names of one's own", rangeWith(ownTotal, ownBucket), ownNames, 40, 0, 40},
 		{"gabionprom's beside others", strings.Replace(smallMetrics, `"result":[`, `"result":[{"metric":{`+otelBucket+`},"values":[[0,"0"],[5,"900"]]},`, 1), Naming{}, 26, 26, 0},

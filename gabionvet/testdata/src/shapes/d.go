@@ -124,11 +124,27 @@ func expected(resp *http.Response) error {
 	return nil
 }
 
+// The answer is thrown away, and what is decoded is something else.
+func tellAll(c *http.Client, req *http.Request, text []byte) (b balance, err error) {
+	if err := json.Unmarshal(text, &b); err != nil {
+		return b, err
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		return b, err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return b, err
+}
+
 // Units.
 type delays struct {
 	pause_seconds int64
 	PauseMs       int
 	items, params int
+
+	PauseNanoSeconds, PauseMicroSeconds, PauseMilliSeconds int
 }
 
 func waitFor(d delays) {
@@ -137,6 +153,9 @@ func waitFor(d delays) {
 	<-timer.C
 	time.Sleep(time.Duration(d.items))  // no unit in its name
 	time.Sleep(time.Duration(d.params)) // nor here
+	time.Sleep(time.Duration(d.PauseNanoSeconds))  // it counts nanoseconds
+	time.Sleep(time.Duration(d.PauseMilliSeconds)) // want `G137.* \* time.Millisecond`
+	time.Sleep(time.Duration(d.PauseMicroSeconds)) // want `G137.* \* time.Microsecond`
 	pause := time.Duration(d.PauseMs)
 	pause *= time.Millisecond
 	time.Sleep(pause)
