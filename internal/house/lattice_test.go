@@ -136,6 +136,7 @@ var plan = map[string]room{
 	"internal/testsplit":   {floor: basement, also: []string{"idempotency", "internal/testproxy"}}, // the network between a handler and its database breaks
 	"internal/suggest":     {floor: basement},
 	"internal/finding":     {floor: basement},
+	"internal/foreign":     {floor: second, also: []string{"internal/finding", "internal/suggest", "internal/yamlstrict"}},                                                            // reads the files of other systems and says where a mistake is
 	"internal/grpcconfig":  {floor: second, also: []string{"internal/finding", "internal/suggest"}},                                                                                   // says where a mistake is, and what was meant
 	"internal/yamlstrict":  {floor: basement, also: []string{"internal/finding", "internal/suggest"}},                                                                                 // says which key was meant
 	"internal/conformance": {floor: basement, also: []string{"policy", "classify", "internal/machine", "internal/breaker", "internal/bulkhead", "internal/clock", "internal/chance"}}, // plays scripts on the machine
