@@ -12,6 +12,7 @@ import (
 func Formats() []foreign.Format {
 	return []foreign.Format{
 		{Name: "istio", Title: "Istio: VirtualService and DestinationRule", Source: istioVirtual, Like: likeIstio, Read: readIstio},
+		{Name: "envoy", Title: "Envoy: bootstrap, xDS, routes and clusters", Source: envoyRoute, Like: likeEnvoy, Read: readEnvoy},
 	}
 }
 
