@@ -18,8 +18,9 @@ import (
 
 // tables are the mappings of each format.
 var tables = map[string][]foreign.Rule{
-	"istio": slices.Concat(istioVirtualService.Rules, istioDestinationRule.Rules[:len(object)+4], traffic),
-	"envoy": slices.Concat(routeRules, clusterRules, listenerRules, bootstrapRules),
+	"istio":       slices.Concat(istioVirtualService.Rules, istioDestinationRule.Rules[:len(object)+4], traffic),
+	"gateway-api": slices.Concat(httpRoute.Rules, grpcRoute.Rules, backendTraffic.Rules),
+	"envoy":       slices.Concat(routeRules, clusterRules, listenerRules, bootstrapRules),
 }
 
 // TestEachLineOfATableHasACase reads files whose comments say what each key must become.
@@ -70,6 +71,7 @@ func checkRule(t *testing.T, f foreign.Format, r *foreign.Rule, judged map[strin
 
 // dynamic are keys of which the reader always says more than a table can.
 var dynamic = map[string]bool{
+	"retry.linkerd.io/http": true, "retry.linkerd.io/grpc": true,
 	"spec.http[].retries.retryOn": true, "virtual_hosts[].retry_policy.retry_on": true, "virtual_hosts[].routes[].route.retry_policy.retry_on": true,
 }
 
