@@ -31,7 +31,7 @@ func envoyKind(t *yamlstrict.Tree) string {
 		return ""
 	case has("static_resources", "dynamic_resources"):
 		return "Bootstrap"
-	case has("resources") && (has("version_info", "type_url", "nonce") || len(t.Get("resources").Items) > 0 && t.Get("resources").Items[0].Get("@type") != nil):
+	case has("resources") && (has("version_info", "type_url", "nonce") || len(treesOf(t.Get("resources"))) > 0 && treesOf(t.Get("resources"))[0].Get("@type") != nil):
 		return "DiscoveryResponse"
 	case has("virtual_hosts"):
 		return "RouteConfiguration"
@@ -97,7 +97,7 @@ func (r *envoy) idle(c *foreign.Value) {
 	for _, t := range c.Get("circuit_breakers.thresholds").All() {
 		if priority := t.Get("priority").Word("DEFAULT"); !r.used[t] {
 			for _, at := range t.All() {
-				r.Remark(at, foreign.Lost, "it is for routes of priority "+priority+", and no route of this file that leads here has it")
+				r.Remark(at, foreign.Lost, "it is for routes of priority "+priority+": no route of this file that leads here has it, or it is not the first for them, which Envoy takes")
 			}
 		}
 	}
@@ -113,8 +113,7 @@ func (r *envoy) document(t *yamlstrict.Tree, path string) {
 			r.listener(l)
 		}
 	case "DiscoveryResponse":
-		resources := t.Get("resources")
-		for i, item := range resources.Items {
+		for i, item := range treesOf(t.Get("resources")) {
 			at := fmt.Sprintf("%sresources[%d]", path, i)
 			if path != "" || envoyKind(item) == "DiscoveryResponse" { // one does not hold another
 				other(r.Walker, item)
@@ -255,6 +254,7 @@ func (r *envoy) cluster(p *plan, v *foreign.Value, priority string) {
 		if t.Get("priority").Word("DEFAULT") == priority {
 			r.thresholds(p, t)
 			r.used[t] = true
+			break // Envoy takes the first of a priority
 		}
 	}
 	for _, at := range append(v.Get("typed_extension_protocol_options").All(), v) {
