@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/internal/foreign"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -16,17 +17,21 @@ var all = []Opponent{
 	{
 		Name: "plain", Title: "one try with the same timeouts", Source: "no library: context.WithTimeout and one call",
 		Lacks:  "Nothing.",
-		change: func(p policy.Policy) policy.Policy { return bare(p, 1, backoff.Const(time.Millisecond)) },
+		change: func(p policy.Policy) policy.Policy { return foreign.Bare(p, 1, backoff.Const(time.Millisecond)) },
 	},
 	{
 		Name: "none", Title: "one try, and only the timeout of the whole call", Source: "no library: one call under the caller's deadline",
-		Lacks:  "Nothing.",
-		change: func(p policy.Policy) policy.Policy { return undivided(bare(p, 1, backoff.Const(time.Millisecond))) },
+		Lacks: "Nothing.",
+		change: func(p policy.Policy) policy.Policy {
+			return foreign.Undivided(foreign.Bare(p, 1, backoff.Const(time.Millisecond)))
+		},
 	},
 	{
 		Name: "naive", Title: "a loop of three tries, one millisecond apart", Source: "no library: for range 3",
-		Lacks:  "Nothing.",
-		change: func(p policy.Policy) policy.Policy { return unasked(bare(p, 3, backoff.Const(time.Millisecond))) },
+		Lacks: "Nothing.",
+		change: func(p policy.Policy) policy.Policy {
+			return unasked(foreign.Bare(p, 3, backoff.Const(time.Millisecond)))
+		},
 	},
 	{
 		Name: "resilience4j", Title: "resilience4j: Retry around CircuitBreaker, both with defaults",
@@ -71,7 +76,7 @@ var all = []Opponent{
 		Source: "github.com/hashicorp/go-retryablehttp v0.7.8, client.go: 4 retries, 1 s doubled up to 30 s, no jitter",
 		Lacks:  "Nothing: it repeats every method, keyed or not, and so it does here.",
 		change: func(p policy.Policy) policy.Policy {
-			return unasked(bare(p, 5, backoff.Exp(time.Second, 30*time.Second)))
+			return unasked(foreign.Bare(p, 5, backoff.Exp(time.Second, 30*time.Second)))
 		},
 	},
 	{
@@ -123,7 +128,7 @@ var all = []Opponent{
 			"4 attempts, 100 ms doubled up to 1 s; 10 tokens, 0.1 a success, none below 5",
 		Lacks: "The timeout of a MethodConfig bounds all attempts together; one attempt has no timeout, here neither. " +
 			"It retries UNAVAILABLE only; here every failure that may be repeated. Its jitter of a fifth either way is left out.",
-		change: func(p policy.Policy) policy.Policy { return undivided(grpc(p)) },
+		change: func(p policy.Policy) policy.Policy { return foreign.Undivided(grpc(p)) },
 	},
 	{
 		Name: "envoy", Title: "Envoy: one retry, outlier detection with its panic threshold",
@@ -157,7 +162,7 @@ var all = []Opponent{
 
 // sre is what the two chapters on overload advise callers to do.
 func sre(p policy.Policy) policy.Policy {
-	p = bare(p, 3, backoff.Full(100*time.Millisecond, 10*time.Second))
+	p = foreign.Bare(p, 3, backoff.Full(100*time.Millisecond, 10*time.Second))
 	p.Retry.Budget = policy.Budget{Shape: policy.BudgetWindow, Ratio: 0.1, Floor: policy.Off, Window: time.Minute}
 	p.Throttle = policy.Throttle{K: 2, Window: 2 * time.Minute}
 	return p
@@ -165,14 +170,14 @@ func sre(p policy.Policy) policy.Policy {
 
 // envoyAdmission rejects like sre, from the success rate that its threshold names.
 func envoyAdmission(p policy.Policy) policy.Policy {
-	p = bare(p, 1, backoff.Const(time.Millisecond))
+	p = foreign.Bare(p, 1, backoff.Const(time.Millisecond))
 	p.Throttle = policy.Throttle{K: 1 / 0.95, Window: 30 * time.Second}
 	return p
 }
 
 func resilience4j(p policy.Policy) policy.Policy {
-	p = bare(p, 3, backoff.Const(500*time.Millisecond))
-	b := steady(60 * time.Second)
+	p = foreign.Bare(p, 3, backoff.Const(500*time.Millisecond))
+	b := foreign.Steady(60 * time.Second)
 	b.WindowCalls, b.MinCalls, b.FailureRate = 100, 100, 0.5
 	b.Probes, b.ProbeCalls = 10, 10
 	p.Breaker = b
@@ -180,8 +185,8 @@ func resilience4j(p policy.Policy) policy.Policy {
 }
 
 func polly(p policy.Policy) policy.Policy {
-	p = bare(p, 4, backoff.Full(4*time.Second, time.Hour))
-	b := steady(5 * time.Second)
+	p = foreign.Bare(p, 4, backoff.Full(4*time.Second, time.Hour))
+	b := foreign.Steady(5 * time.Second)
 	b.Window, b.MinCalls, b.FailureRate = 30*time.Second, 100, 0.1
 	b.CloseAfter = 1
 	p.Breaker = b
@@ -202,22 +207,22 @@ func pollyHedging(p policy.Policy) policy.Policy {
 }
 
 func failsafeBudget(p policy.Policy) policy.Policy {
-	p = bare(p, 3, backoff.Const(0))
+	p = foreign.Bare(p, 3, backoff.Const(0))
 	p.Retry.Budget = policy.Budget{Shape: policy.BudgetShare, Ratio: 0.2, MinInFlight: 3}
 	return p
 }
 
 func failsafe(p policy.Policy) policy.Policy {
-	p = bare(p, 4, backoff.Const(time.Second))
-	b := steady(time.Minute)
+	p = foreign.Bare(p, 4, backoff.Const(time.Second))
+	b := foreign.Steady(time.Minute)
 	b.Consecutive, b.Probes, b.ProbeCalls, b.CloseAfter = 5, 2, 2, 2
 	p.Breaker = b
 	return p
 }
 
 func hystrix(p policy.Policy) policy.Policy {
-	p = bare(p, 1, backoff.Const(time.Millisecond))
-	b := steady(5 * time.Second)
+	p = foreign.Bare(p, 1, backoff.Const(time.Millisecond))
+	b := foreign.Steady(5 * time.Second)
 	b.MinCalls, b.FailureRate, b.CloseAfter = 20, 0.5, 1
 	p.Breaker = b
 	p.Bulkhead = policy.Bulkhead{Limit: 10, Queue: policy.Off, QueueTimeout: policy.Off}
@@ -225,33 +230,33 @@ func hystrix(p policy.Policy) policy.Policy {
 }
 
 func awsStandard(p policy.Policy) policy.Policy {
-	p = bare(p, 3, backoff.Full(2*time.Second, 20*time.Second))
+	p = foreign.Bare(p, 3, backoff.Full(2*time.Second, 20*time.Second))
 	p.Retry.Budget = policy.Budget{Shape: policy.BudgetQuota, Capacity: 500, Cost: 5, ThrottledCost: 5, TimeoutCost: 10, Ratio: 1}
 	return p
 }
 
 func aws2026(p policy.Policy) policy.Policy {
-	p = bare(p, 3, backoff.Full(50*time.Millisecond, 20*time.Second))
+	p = foreign.Bare(p, 3, backoff.Full(50*time.Millisecond, 20*time.Second))
 	p.Retry.Budget = policy.Budget{Shape: policy.BudgetQuota, Capacity: 500, Cost: 14, ThrottledCost: 5, TimeoutCost: 14, Ratio: 1}
 	return p
 }
 
 func grpc(p policy.Policy) policy.Policy {
-	p = bare(p, 4, backoff.Exp(100*time.Millisecond, time.Second))
+	p = foreign.Bare(p, 4, backoff.Exp(100*time.Millisecond, time.Second))
 	p.Retry.Budget = policy.Budget{Shape: policy.BudgetGRPC, Capacity: 10, Ratio: 0.1}
 	return p
 }
 
 func envoy(p policy.Policy) policy.Policy {
-	p = bare(p, 2, backoff.Full(25*time.Millisecond, 250*time.Millisecond))
+	p = foreign.Bare(p, 2, backoff.Full(25*time.Millisecond, 250*time.Millisecond))
 	p.Retry.Budget = policy.Budget{Shape: policy.BudgetShare, Ratio: policy.Off, MinInFlight: 3}
 	p.Bulkhead = policy.Bulkhead{Limit: 1024, Queue: policy.Off, QueueTimeout: policy.Off}
 	return p
 }
 
 func istio(p policy.Policy) policy.Policy {
-	p = bare(p, 3, backoff.Full(25*time.Millisecond, 250*time.Millisecond))
-	b := steady(30 * time.Second)
+	p = foreign.Bare(p, 3, backoff.Full(25*time.Millisecond, 250*time.Millisecond))
+	b := foreign.Steady(30 * time.Second)
 	b.Consecutive, b.OpenMax, b.OpenGrowth = 5, 300*time.Second, 2
 	b.Probes, b.ProbeCalls, b.CloseAfter, b.ReopenAfter = 100, 100, 1, 5
 	p.Breaker = b
@@ -259,7 +264,7 @@ func istio(p policy.Policy) policy.Policy {
 }
 
 func linkerd(p policy.Policy) policy.Policy {
-	p = bare(p, 10, backoff.Const(time.Millisecond))
+	p = foreign.Bare(p, 10, backoff.Const(time.Millisecond))
 	p.Retry.Budget = policy.Budget{Shape: policy.BudgetWindow, Ratio: 0.2, Floor: 10, Window: 10 * time.Second}
 	return p
 }
