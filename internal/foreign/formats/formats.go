@@ -83,8 +83,8 @@ func looks(documents []*yamlstrict.Tree) string {
 	if len(documents) == 0 {
 		return "a text without known words"
 	}
-	if documents[0].Kind != yamlstrict.Map {
-		return "no mapping"
+	if len(documents[0].Pairs) == 0 {
+		return "no mapping with keys"
 	}
 	if kind := documents[0].Get("kind"); kind != nil {
 		return fmt.Sprintf("a %.60q", kind.Text)

@@ -3,6 +3,7 @@ package formats
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sort"
 
@@ -133,7 +134,18 @@ func (r *Reading) Write(routes []foreign.Route, exact bool) string {
 	for _, s := range r.Sources {
 		above += " " + s.Name
 	}
-	return foreign.Write(above, routes, exact, r.At)
+	return foreign.Write(above, routes, exact, r.short)
+}
+
+// short is At without the folder, where that tells the files apart.
+func (r *Reading) short(line int) string {
+	name, own := r.Place(line)
+	for _, s := range r.Sources {
+		if s.Name != name && filepath.Base(s.Name) == filepath.Base(name) {
+			return r.At(line)
+		}
+	}
+	return fmt.Sprintf("%s:%d", filepath.Base(name), own)
 }
 
 // Find returns the index of the route of a name: its dependency's, its title, or what Choose

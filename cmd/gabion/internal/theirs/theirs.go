@@ -71,7 +71,10 @@ func Remarks(r *formats.Reading, all bool) string {
 			if m.Fate != g.fate {
 				continue
 			}
-			said := index.ReplaceAllString(m.Key, "[]") + m.Text
+			said := m.Text
+			if m.Fate == foreign.Unknown || said == "" {
+				said += index.ReplaceAllString(m.Key, "[]")
+			}
 			if _, have := at[said]; have && !all {
 				more[said]++
 				continue
@@ -88,7 +91,7 @@ func Remarks(r *formats.Reading, all bool) string {
 			for _, one := range more {
 				n += one
 			}
-			fmt.Fprintf(&b, "%s %d keys (--verbose names them)\n", strings.TrimSuffix(g.head, ":"), n)
+			fmt.Fprintf(&b, "%s %d of the keys, which --verbose names\n", g.head, n)
 			continue
 		}
 		for said, n := range more {
@@ -110,4 +113,46 @@ func line(r *formats.Reading, m foreign.Remark) string {
 		}
 	}
 	return text
+}
+
+// Seem reads a file that is named FORMAT:FILE, or that looks like one of another system. It
+// returns nil for any other, which may be gabion's own. The error is one of a file of another
+// system.
+func Seem(path string) (*formats.Reading, error) {
+	if format, file, ok := strings.Cut(path, ":"); ok {
+		if _, err := formats.Find(format); err == nil {
+			return opened(Open(format, file))
+		}
+	}
+	if path == "-" {
+		return nil, nil
+	}
+	s, err := source(path)
+	if err != nil {
+		return nil, nil //nolint:nilerr // who reads it as gabion's says so
+	}
+	if _, ok := formats.Like(s.Name, s.Text); !ok {
+		return nil, nil
+	}
+	return opened(formats.Open("", s))
+}
+
+func opened(r *formats.Reading, err error) (*formats.Reading, error) {
+	switch {
+	case err != nil:
+		return nil, err
+	case len(r.Wrong) > 0:
+		return nil, r.Wrong
+	}
+	return r, nil
+}
+
+// Count says in one line what became of keys.
+func Count(r *formats.Reading) string {
+	var n [foreign.Unknown + 1]int
+	for _, m := range r.Remarks {
+		n[m.Fate]++
+	}
+	return fmt.Sprintf("%s: read as %s: %d keys mean the same, %d nearly the same, %d are lost, %d are not known: gabion import says which\n",
+		r.Sources[0].Name, r.Format, n[foreign.Kept], n[foreign.Nearly], n[foreign.Lost], n[foreign.Unknown])
 }
