@@ -143,6 +143,7 @@ var plan = map[string]room{
 	"internal/grpcconfig":      {floor: second, also: []string{"internal/finding", "internal/suggest"}},                                                                                                                        // says where a mistake is, and what was meant
 	"internal/yamlstrict":      {floor: basement, also: []string{"internal/finding", "internal/suggest"}},                                                                                                                      // says which key was meant
 	"internal/conformance":     {floor: basement, also: []string{"policy", "classify", "internal/machine", "internal/breaker", "internal/bulkhead", "internal/clock", "internal/chance"}},                                      // plays scripts on the machine
+	"internal/foreign/mesh":    {floor: second, also: []string{"internal/foreign", "internal/suggest", "internal/yamlstrict"}},                                                                                                 // four of its formats
 
 	"internal/interleave/atomic": {floor: basement, also: []string{"internal/interleave"}}, // stands in for sync/atomic, and steps
 	"internal/interleave/sync":   {floor: basement, also: []string{"internal/interleave"}}, // stands in for sync, and steps

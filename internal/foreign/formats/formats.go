@@ -11,6 +11,7 @@ import (
 
 	"github.com/gabion-go/gabion/internal/foreign"
 	"github.com/gabion-go/gabion/internal/foreign/library"
+	"github.com/gabion-go/gabion/internal/foreign/mesh"
 	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 )
@@ -25,7 +26,7 @@ func noFormat(text string, args ...any) error { return NoFormat(fmt.Sprintf(text
 
 // All returns all formats, in the order in which they are guessed.
 func All() []foreign.Format {
-	return slices.Concat([]foreign.Format{grpc}, library.Formats())
+	return slices.Concat([]foreign.Format{grpc}, mesh.Formats(), library.Formats())
 }
 
 // Names are those of all formats, without their aliases.
@@ -70,12 +71,6 @@ func Guess(name string, text []byte) (foreign.Format, error) {
 		return foreign.Format{}, found
 	}
 	return foreign.Format{}, noFormat("%s is %s, and of no format that is read: %s", name, looks(documents), strings.Join(Names(), ", "))
-}
-
-// Like reports whether a file is of one of the formats and not gabion's own.
-func Like(name string, text []byte) (foreign.Format, bool) {
-	f, err := Guess(name, text)
-	return f, err == nil
 }
 
 // looks says what a file has that was not known.

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
+	"strconv"
+	"strings"
 
 	"github.com/gabion-go/gabion/internal/finding"
 	"github.com/gabion-go/gabion/internal/foreign"
@@ -135,6 +137,33 @@ func (r *Reading) Write(routes []foreign.Route, exact bool) string {
 		above += " " + s.Name
 	}
 	return foreign.Write(above, routes, exact, r.short)
+}
+
+// Lines writes routes as Write does, without comments of places, and says which line of the
+// sources each line comes from.
+func (r *Reading) Lines(routes []foreign.Route) (text string, from []int) {
+	text = foreign.Write("", routes, false, strconv.Itoa)
+	all := strings.Split(text, "\n")
+	from = make([]int, len(all))
+	next := 1
+	for i := len(all) - 1; i >= 0; i-- { // a section has the line of its first key
+		if _, at, ok := strings.Cut(all[i], " # "); ok && !strings.HasPrefix(strings.TrimSpace(all[i]), "#") {
+			if n, err := strconv.Atoi(at); err == nil {
+				next = n
+			}
+		}
+		from[i] = next
+	}
+	return text, from
+}
+
+// Text is a line of the only source.
+func (r *Reading) Text(line int) string {
+	lines := strings.SplitN(string(unix(r.Sources[0].Text)), "\n", line+1)
+	if line < 1 || line > len(lines) {
+		return ""
+	}
+	return lines[line-1]
 }
 
 // short is At without the folder, where that tells the files apart.

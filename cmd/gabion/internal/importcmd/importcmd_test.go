@@ -91,11 +91,11 @@ func TestExitCodes(t *testing.T) {
 		{"", 2, "", "no file is named\n\nusage:"},
 		{"envoi one.json", 2, "", "is no format: "},
 		{"grpc-config one.json", 2, "", `did you mean grpc?`},
-		{"none.json", 2, "", "none.json is no mapping with keys, and of no format that is read: grpc-service-config"},
+		{"none.json", 2, "", "none.json is no mapping with keys, and of no format that is read:\n    grpc-service-config"},
 		{"application.yml", 0, "# from resilience4j: application.yml\n", "lost:\n"},
 		{"spring application.yml --route catalogue", 0, "attempts: 4 # application.yml:8\n", "nearly the same:\n"},
 		{"application.yml one.json", 2, "", "application.yml is of the format resilience4j, and one.json of\n    grpc-service-config"},
-		{"resilience4j application.yml more.yml", 0, "  # resilience4j mail\n  \"mail\": # more.yml:4\n", "more.yml:4: "},
+		{"resilience4j application.yml more.yml", 0, "  # resilience4j mail\n  \"mail\": # more.yml:4\n", "more.yml:4: resilience4j.retry.instances.mail"},
 	} {
 		var out, errOut bytes.Buffer
 		code := cli.Run(t.Context(), Command(), strings.Fields(c.args), &out, &errOut)

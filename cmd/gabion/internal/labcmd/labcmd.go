@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -248,7 +249,7 @@ func (r *request) open(path string) (ours *config.File, foreign *lab.Foreign, er
 		}
 		return ours, nil, err
 	}
-	foreign = &lab.Foreign{Name: reading.Format + " " + reading.Sources[0].Name, Policies: map[string]policy.Policy{}}
+	foreign = &lab.Foreign{Name: reading.Format + " " + filepath.Base(reading.Sources[0].Name), Policies: map[string]policy.Policy{}}
 	for i := range reading.Routes {
 		foreign.Policies[reading.Routes[i].Dependency] = plays(&reading.Routes[i])
 	}

@@ -13,6 +13,9 @@ import (
 	"github.com/gabion-go/gabion/internal/foreign/formats"
 )
 
+// Reading is what files of one format say together.
+type Reading = formats.Reading
+
 // maxSize is one byte more than a file may have: readers refuse it in their own words.
 const maxSize = 8<<20 + 1
 
@@ -131,10 +134,27 @@ func Seem(path string) (*formats.Reading, error) {
 	if err != nil {
 		return nil, nil //nolint:nilerr // who reads it as gabion's says so
 	}
-	if _, ok := formats.Like(s.Name, s.Text); !ok {
+	r := Read(s.Name, s.Text)
+	if r == nil {
 		return nil, nil
 	}
-	return opened(formats.Open("", s))
+	return opened(r, nil)
+}
+
+// own is a line that only gabion's file has.
+var own = regexp.MustCompile(`(?m)^dependencies:`)
+
+// Read reads a text that looks like a file of another system; mistakes are in Wrong. It
+// returns nil for any other.
+func Read(name string, text []byte) *formats.Reading {
+	if own.Match(text) {
+		return nil
+	}
+	f, err := formats.Guess(name, text)
+	if err != nil {
+		return nil
+	}
+	return formats.Read(f, formats.Source{Name: name, Text: text})
 }
 
 func opened(r *formats.Reading, err error) (*formats.Reading, error) {
