@@ -20,7 +20,7 @@ const spring = `resilience4j:
 // A file of another system is judged as its nearest policies, where it says what is judged.
 func TestAFileOfAnotherSystem(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for name, text := range map[string]string{"application.yml": spring, "bad.yml": strings.Replace(spring, "4", "-4", 1)} {
+	for name, text := range map[string]string{"application.yml": spring, "bad.yml": strings.Replace(spring, "Attempts: 4", "Attempts: -4", 1)} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
