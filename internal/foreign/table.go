@@ -1,7 +1,6 @@
 package foreign
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -29,6 +28,7 @@ type Table struct {
 // branch is what may stand at a place of a file.
 type branch struct {
 	rule  *Rule
+	names []string // of keys, as they are usually spelled
 	keys  map[string]*branch
 	items *branch // of a list
 }
@@ -50,6 +50,7 @@ func (t *Table) add(r *Rule) {
 	at := t.root
 	for _, part := range parts(r.Key) {
 		name, list := strings.CutSuffix(part, "[]")
+		spelled := name
 		if name != "*" {
 			name = t.fold(name)
 		}
@@ -60,6 +61,9 @@ func (t *Table) add(r *Rule) {
 		if next == nil {
 			next = &branch{}
 			at.keys[name] = next
+			if name != "*" {
+				at.names = append(at.names, spelled)
+			}
 		}
 		at = next
 		if list {
@@ -119,6 +123,5 @@ func (b *branch) next(name string) *branch {
 
 // said is the text about a key that no rule names.
 func (t *Table) said(b *branch, key string) string {
-	known := slices.Sorted(maps.Keys(b.keys))
-	return suggest.For(key, known, t.unknown)
+	return suggest.For(key, b.names, t.unknown)
 }

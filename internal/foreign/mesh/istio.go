@@ -1,0 +1,340 @@
+package mesh
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gabion-go/gabion/internal/foreign"
+	"github.com/gabion-go/gabion/internal/yamlstrict"
+	"github.com/gabion-go/gabion/policy"
+)
+
+func likeIstio(_ []byte, documents []*yamlstrict.Tree) bool {
+	for _, o := range objects(documents) {
+		kind := o.Get("kind")
+		if strings.HasPrefix(textOf(o.Get("apiVersion")), "networking.istio.io/") && (textOf(kind) == "VirtualService" || textOf(kind) == "DestinationRule") {
+			return true
+		}
+	}
+	return false
+}
+
+// istio is a file of Istio.
+type istio struct {
+	*foreign.Walker
+	rules []*destination
+}
+
+// destination is a DestinationRule.
+type destination struct {
+	*foreign.Value
+	host string // service.namespace
+	used map[string]bool
+}
+
+func readIstio(f *foreign.File) *foreign.Import {
+	r := &istio{Walker: foreign.NewWalker(f, "istio")}
+	var routes []*foreign.Value
+	for _, o := range objects(f.Documents) {
+		switch textOf(o.Get("kind")) {
+		case "VirtualService":
+			if v := r.Read(o, istioVirtualService, ""); v != nil {
+				routes = append(routes, v)
+			}
+		case "DestinationRule":
+			if v := r.Read(o, istioDestinationRule, ""); v != nil {
+				d := &destination{Value: v, used: map[string]bool{}}
+				d.host = hostOf(v.Get("spec.host").Word(""), namespaceOf(v))
+				if d.host == "" {
+					r.Wrong(v, "a DestinationRule has no spec.host", "write the service that it is for")
+				}
+				r.rules = append(r.rules, d)
+			}
+		default:
+			other(r.Walker, o)
+		}
+	}
+	for _, v := range routes {
+		for i, http := range v.Get("spec.http").All() {
+			r.http(v, http, i)
+		}
+		if v.Get("spec.http") == nil && v.Get("spec.tcp") == nil && v.Get("spec.tls") == nil {
+			r.Wrong(v, "a VirtualService has no route", "write spec.http")
+		}
+	}
+	for _, d := range r.rules {
+		r.alone(d)
+	}
+	return r.Done()
+}
+
+// hostOf brings the spellings of a service's name to one: stock, stock.shop, stock.shop.svc.cluster.local.
+func hostOf(host, namespace string) string {
+	host = strings.TrimSuffix(host, ".svc.cluster.local")
+	host = strings.TrimSuffix(host, ".svc")
+	if host == "" || strings.Contains(host, ".") || strings.HasPrefix(host, "*") {
+		return host
+	}
+	return host + "." + namespace
+}
+
+func namespaceOf(v *foreign.Value) string { return v.Get("metadata.namespace").Word("default") }
+
+// begun is a plan with Istio's defaults.
+func begun(title string, line int) *plan {
+	return &plan{
+		title: title, line: line,
+		call: by[time.Duration](none), attempt: by[time.Duration](none), idle: by[time.Duration](none),
+		tries: by(3), base: by(25 * time.Millisecond), longest: by(250 * time.Millisecond),
+		limit: by(none), queue: by(none),
+		breaker: ejection{open: by(30 * time.Second), most: by(300 * time.Second)},
+		budget:  budget{shape: policy.BudgetShare},
+	}
+}
+
+// http reads one route of a VirtualService.
+func (r *istio) http(object, v *foreign.Value, i int) {
+	if v.Get("redirect") == nil && v.Get("directResponse") == nil && v.Get("delegate") == nil && len(v.Get("route").All()) == 0 {
+		r.Wrong(v, "goes nowhere", "write a route with a destination")
+		return
+	}
+	if len(v.Get("route").All()) == 0 {
+		return // it is answered by the mesh
+	}
+	name := namespaceOf(object) + "/" + object.Get("metadata.name").Word("unnamed")
+	p := begun(fmt.Sprintf("VirtualService %s, http[%d]", name, i), v.Line(1))
+	if call := v.Get("timeout"); call != nil {
+		if p.call.take(call, call.Span); call.Span == 0 {
+			p.call.is = none
+		}
+	}
+	r.retries(v, p)
+	r.destination(p, object, v)
+	label := v.Get("name").Word("")
+	if label == "" && len(object.Get("spec.http").All()) > 1 {
+		label = strconv.Itoa(i)
+	}
+	if label != "" {
+		name += "/" + label
+	}
+	p.route(r.Walker, strings.TrimPrefix(name, "default/"))
+}
+
+func (r *istio) retries(v *foreign.Value, p *plan) {
+	of := v.Get("retries")
+	if n := of.Get("attempts"); n != nil || of != nil {
+		p.tries.take(of, 1) // attempts of zero, written or not, switch retries off
+		if n != nil {
+			p.tries.take(n, int(min(n.Number, 1<<20))+1)
+		}
+	}
+	if p.tries.is == 1 {
+		r.Remark(of.Get("attempts"), foreign.Kept, "no retries")
+		for _, key := range []string{"perTryTimeout", "backoff", "retryOn", "retryRemoteLocalities", "retryIgnorePreviousHosts"} {
+			r.Remark(of.Get(key), foreign.Lost, "without attempts Istio makes no retries and ignores it")
+		}
+		return
+	}
+	if at := of.Get("perTryTimeout"); at != nil {
+		p.attempt.take(at, at.Span)
+	}
+	if at := of.Get("backoff"); at != nil {
+		p.base.take(at, at.Span)
+		p.longest.is = tenfold(at.Span)
+	}
+	if at := of.Get("retryOn"); at != nil {
+		retryOn(r.Walker, p, at, nil, nil, true)
+	}
+}
+
+// tenfold is the longest wait that Envoy derives from its first one.
+func tenfold(d time.Duration) time.Duration { return min(d, math.MaxInt64/10) * 10 }
+
+// destination adds the DestinationRule of a route's first destination that has one.
+func (r *istio) destination(p *plan, object, v *foreign.Value) {
+	for _, to := range v.Get("route").All() {
+		host := hostOf(to.Get("destination.host").Word(""), namespaceOf(object))
+		for _, d := range r.rules {
+			if host != "" && d.host == host {
+				r.rule(p, d, to.Get("destination.subset").Word(""), to.Get("destination.port.number").NumberOr(0))
+				return
+			}
+		}
+	}
+}
+
+// rule takes what a DestinationRule says of a subset and a port. A port's settings replace all others; a
+// subset's replace them section by section.
+func (r *istio) rule(p *plan, d *destination, subset string, port float64) {
+	from := []*foreign.Value{d.Get("spec.trafficPolicy")}
+	d.used[""] = true
+	for _, s := range d.Get("spec.subsets").All() {
+		if subset != "" && s.Get("name").Word("") == subset {
+			from = append(from, s.Get("trafficPolicy"))
+			d.used[subset] = true
+		}
+	}
+	for i := len(from) - 1; i >= 0; i-- {
+		for _, of := range from[i].Get("portLevelSettings").All() {
+			if port > 0 && of.Get("port.number").NumberOr(0) == port {
+				from, i = []*foreign.Value{of}, -1
+				break
+			}
+		}
+	}
+	section := func(key string) *foreign.Value {
+		for i := len(from) - 1; i >= 0; i-- {
+			if v := from[i].Get(key); v != nil {
+				return v
+			}
+		}
+		return nil
+	}
+	r.pool(p, section("connectionPool"))
+	r.retryBudget(p, section("retryBudget"))
+	r.outliers(p, section("outlierDetection"))
+}
+
+func (r *istio) pool(p *plan, v *foreign.Value) {
+	connections, requests := v.Get("tcp.maxConnections"), v.Get("http.http2MaxRequests")
+	for _, at := range []*foreign.Value{connections, requests} {
+		switch {
+		case at == nil:
+		case at.Number == 0:
+			r.Remark(at, foreign.Kept, "0 is Istio's default: no bound")
+		case p.limit.at == nil:
+			p.limit.take(at, int(min(at.Number, maxSlots)))
+		case at.Number < float64(p.limit.is):
+			r.Remark(p.limit.at, foreign.Nearly, "{} is more than the bound of requests, which counts here: "+at.Tree.Text)
+			p.limit.take(at, int(at.Number))
+		default:
+			r.Remark(at, foreign.Nearly, "{} is more than maxConnections, which counts here, as with HTTP/1.1: "+connections.Tree.Text)
+		}
+	}
+	if at := v.Get("http.http1MaxPendingRequests"); at != nil {
+		switch {
+		case at.Number == 0:
+			r.Remark(at, foreign.Kept, "0 is Istio's default: no bound")
+		case p.limit.at == nil:
+			r.Remark(at, foreign.Lost, "without a bound of connections or requests nothing waits there; here gabion's own queue counts, 200")
+		default:
+			p.queue.take(at, int(min(at.Number, maxQueue)))
+		}
+	}
+	if at := v.Get("http.maxRetries"); at != nil {
+		if at.Number == 0 {
+			r.Remark(at, foreign.Kept, "0 is Istio's default: no bound")
+			return
+		}
+		p.budget.bounded = true
+		p.budget.least.take(at, int(min(at.Number, maxCount)))
+	}
+}
+
+// retryBudget replaces maxRetries.
+func (r *istio) retryBudget(p *plan, v *foreign.Value) {
+	if v == nil {
+		return
+	}
+	if at := p.budget.least.at; at != nil && strings.HasPrefix(at.Path, strings.TrimSuffix(v.Path, "retryBudget")) {
+		r.Remark(p.budget.least.at, foreign.Lost, "retryBudget takes its place")
+	}
+	p.budget = budget{shape: policy.BudgetShare, bounded: true, share: by(0.2), least: by(3)}
+	if at := v.Get("percent"); at != nil {
+		p.budget.share.take(at, at.Number/100)
+	}
+	if at := v.Get("minRetryConcurrency"); at != nil {
+		p.budget.least.take(at, int(min(at.Number, maxCount)))
+	}
+	if !p.budget.written() { // an empty map has Istio's defaults
+		p.budget.least.at = v
+	}
+}
+
+func (r *istio) outliers(p *plan, v *foreign.Value) {
+	if v == nil {
+		return
+	}
+	e := &p.breaker
+	most, healthy := v.Get("maxEjectionPercent"), v.Get("minHealthPercent")
+	e.whole = most.NumberOr(10) >= 100 && healthy.NumberOr(0) == 0
+	if healthy != nil && healthy.Number == 0 {
+		r.Remark(healthy, foreign.Kept, "")
+	}
+	e.failures = by(5)
+	for _, key := range []string{"consecutive5xxErrors", "consecutiveGatewayErrors", "consecutiveErrors"} {
+		at := v.Get(key)
+		switch {
+		case at == nil:
+		case at.Number == 0 && key == "consecutive5xxErrors":
+			e.failures.take(at, 0)
+			r.Remark(at, foreign.Kept, "0 switches this rule off")
+		case at.Number == 0:
+			r.Remark(at, foreign.Kept, "0 switches this rule off")
+		case e.failures.is == 0 || e.failures.at == nil || int(at.Number) < e.failures.is:
+			e.failures.take(at, int(min(at.Number, 1<<10)))
+		default:
+			r.Remark(at, foreign.Lost, "{} is not less than consecutive5xxErrors, which counts the same failures: no effect")
+		}
+	}
+	if at := v.Get("baseEjectionTime"); at != nil {
+		e.open.take(at, at.Span)
+	}
+	if !e.whole {
+		r.partly(v, most, healthy)
+	}
+}
+
+// partly says what becomes of rules that take out some hosts at most: a service that fails as a whole still
+// gets its load, which no breaker of gabion does.
+func (r *istio) partly(v, most, healthy *foreign.Value) {
+	share := strconv.FormatFloat(most.NumberOr(10), 'f', -1, 64)
+	text := "at most " + share + " % of the hosts are out, so a service that fails as a whole keeps its load; gabion's breaker is of the whole and keeps its defaults: 20 failures in a row over 10s, 2s open"
+	if healthy.NumberOr(0) > 0 {
+		text = "with few healthy hosts the mesh sends to all again, so a service that fails as a whole keeps its load; gabion's breaker is of the whole and keeps its defaults: 20 failures in a row over 10s, 2s open"
+	}
+	if most != nil {
+		r.Remark(most, foreign.Lost, text)
+	}
+	for _, key := range []string{"consecutive5xxErrors", "consecutiveGatewayErrors", "consecutiveErrors", "baseEjectionTime"} {
+		if at := v.Get(key); at != nil && !(at.Number == 0 && at.Span == 0) {
+			r.Remark(at, foreign.Lost, text)
+		}
+	}
+}
+
+// alone makes routes of what no VirtualService of the file leads to.
+func (r *istio) alone(d *destination) {
+	name := namespaceOf(d.Value) + "/" + d.Get("metadata.name").Word("unnamed")
+	base := strings.TrimPrefix(name, "default/")
+	if !d.used[""] {
+		p := begun("DestinationRule "+name, d.Line(1))
+		r.rule(p, d, "", 0)
+		p.route(r.Walker, base)
+	}
+	for i, of := range d.Get("spec.trafficPolicy.portLevelSettings").All() {
+		port := of.Get("port.number").NumberOr(0)
+		p := begun(fmt.Sprintf("DestinationRule %s, port %v", name, port), of.Line(d.Line(1)))
+		r.rule(p, d, "", port)
+		p.route(r.Walker, fmt.Sprintf("%s/port-%v", base, orNumber(port, i)))
+	}
+	for _, s := range d.Get("spec.subsets").All() {
+		subset := s.Get("name").Word("")
+		if s.Get("trafficPolicy") == nil || subset == "" || d.used[subset] {
+			continue
+		}
+		p := begun("DestinationRule "+name+", subset "+subset, s.Line(d.Line(1)))
+		r.rule(p, d, subset, 0)
+		p.route(r.Walker, base+"/"+subset)
+	}
+}
+
+func orNumber(n float64, otherwise int) float64 {
+	if n == 0 {
+		return float64(otherwise)
+	}
+	return n
+}

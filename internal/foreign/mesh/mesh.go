@@ -1,0 +1,50 @@
+// Package mesh reads what the files of meshes and proxies say about calls that fail: Istio, the
+// Gateway API, Envoy and Linkerd. What becomes of each key is data: tables of foreign.Rule, each line with
+// the address of the document that says what the key means.
+package mesh
+
+import (
+	"github.com/gabion-go/gabion/internal/foreign"
+	"github.com/gabion-go/gabion/internal/yamlstrict"
+)
+
+// Formats returns the formats, the most particular first, in which order Like is asked.
+func Formats() []foreign.Format {
+	return []foreign.Format{
+		{Name: "istio", Title: "Istio: VirtualService and DestinationRule", Source: istioVirtual, Like: likeIstio, Read: readIstio},
+	}
+}
+
+// objects are the Kubernetes objects of a file, those of lists as well.
+func objects(documents []*yamlstrict.Tree) []*yamlstrict.Tree {
+	var all []*yamlstrict.Tree
+	for _, d := range documents {
+		if items := d.Get("items"); textOf(d.Get("kind")) == "List" && items != nil && items.Kind == yamlstrict.List {
+			all = append(all, items.Items...)
+			continue
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+func textOf(t *yamlstrict.Tree) string {
+	if t == nil || t.Kind != yamlstrict.Text {
+		return ""
+	}
+	return t.Text
+}
+
+// other says of an object of another kind that it is not read.
+func other(w *foreign.Walker, t *yamlstrict.Tree) {
+	kind := t.Get("kind")
+	text := "an object of kind " + short(textOf(kind)) + " says nothing of calls that fail that is read here"
+	if textOf(kind) == "" {
+		text = "this document has no kind: it is not read"
+	}
+	v := &foreign.Value{Path: "kind", Tree: t, Key: t}
+	if kind != nil {
+		v.Tree, v.Key = kind, kind
+	}
+	w.Remark(v, foreign.Elsewhere, text)
+}

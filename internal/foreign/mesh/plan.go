@@ -1,0 +1,286 @@
+package mesh
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/internal/foreign"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// said is a setting and where the file says it; at is nil for a default of the mesh.
+type said[T any] struct {
+	is T
+	at *foreign.Value
+}
+
+// by is a default of the mesh.
+func by[T any](is T) said[T] { return said[T]{is: is} }
+
+// span takes a time that the file says.
+func (s *said[T]) take(v *foreign.Value, is T) {
+	if v != nil {
+		s.is, s.at = is, v
+	}
+}
+
+// none is no bound, of times and counts.
+const none = policy.Off
+
+// plan is what a file comes to for one route, in the words that meshes share.
+type plan struct {
+	title string
+	line  int
+
+	call, attempt, idle, body said[time.Duration] // none: no bound
+	tries                     said[int]           // with the first
+	base, longest             said[time.Duration] // of the wait before a retry, full jitter; base none: no wait
+
+	limit, queue said[int] // requests at once, and waiting
+	budget       budget
+	breaker      ejection
+	statuses     said[[]int]
+	codes        said[[]policy.GRPCCode]
+}
+
+// budget bounds retries. What it is reckoned by depends on the mesh.
+type budget struct {
+	shape    policy.BudgetShape // of share and window; none of the two is no bound
+	bounded  bool
+	share    said[float64] // of requests that may be retries; 0 with BudgetShare: the least alone
+	least    said[int]     // retries at once, in any case
+	floor    said[float64] // retries per second, in any case
+	interval said[time.Duration]
+}
+
+// written reports whether a file says anything of it.
+func (b *budget) written() bool {
+	return b.share.at != nil || b.least.at != nil || b.floor.at != nil || b.interval.at != nil
+}
+
+// ejection is what takes a host out after failures.
+type ejection struct {
+	whole    bool // it can take out all hosts, so that a service that fails is left alone
+	failures said[int]
+	open     said[time.Duration]
+	most     said[time.Duration]
+	jitter   said[float64]
+	probes   int // requests at once to a host that is tried again; 0: it is back at once
+}
+
+// route makes a route of a plan.
+func (p *plan) route(w *foreign.Walker, name string) {
+	p.fit(w)
+	r := foreign.Route{Dependency: w.Names.Make(name), Title: p.title, Line: p.line, From: map[string]int{}}
+	r.Plays = p.plays()
+	p.written(&r)
+	w.Import.Routes = append(w.Import.Routes, r)
+}
+
+// The most that a policy takes.
+const (
+	maxSends = policy.MaxSends
+	maxTime  = 12 * time.Hour // a breaker's window holds two attempts, and is a day at most
+	maxSlots = 1<<21 - 1
+	maxQueue = 1<<20 - 1
+	maxCount = 1 << 20
+)
+
+// fit brings what a mesh takes within what a policy takes.
+func (p *plan) fit(w *foreign.Walker) {
+	for _, s := range []*said[time.Duration]{&p.call, &p.attempt, &p.idle, &p.body} {
+		switch {
+		case s.is > maxTime:
+			w.Remark(s.at, foreign.Nearly, "{} is more than 12h, and off here")
+			s.is = none
+		case s.is > 0 && s.is < time.Millisecond:
+			w.Remark(s.at, foreign.Nearly, "{} is raised to 1ms")
+			s.is = time.Millisecond
+		}
+	}
+	if p.call.is > 0 && p.attempt.is > p.call.is {
+		w.Remark(p.attempt.at, foreign.Nearly, "{} is longer than the whole call may take, "+policy.FormatDuration(p.call.is)+", which counts")
+		p.attempt.is = p.call.is
+	}
+	if p.body.is > 0 && p.idle.is > p.body.is {
+		p.idle.is = p.body.is
+	}
+	if p.tries.is > maxSends {
+		w.Remark(p.tries.at, foreign.Nearly, fmt.Sprintf("{} retries are %d here, the most that a policy has", maxSends-1))
+		p.tries.is = maxSends
+	}
+	if p.base.is > 0 {
+		p.base.is = within(p.base.is, time.Millisecond, maxTime)
+		p.longest.is = within(p.longest.is, p.base.is, maxTime)
+	}
+	p.limit.is, p.queue.is = min(p.limit.is, maxSlots), min(p.queue.is, maxQueue)
+	p.budget.fit(w)
+	p.breaker.failures.is = min(p.breaker.failures.is, 1<<10)
+	p.breaker.open.is = within(p.breaker.open.is, time.Millisecond, maxTime)
+	p.breaker.most.is = within(p.breaker.most.is, p.breaker.open.is, maxTime)
+}
+
+func (b *budget) fit(w *foreign.Walker) {
+	if b.share.is > 1 {
+		w.Remark(b.share.at, foreign.Nearly, "{} is 100% here: one retry for each request is the most that a budget takes")
+		b.share.is = 1
+	}
+	b.least.is = min(b.least.is, maxCount)
+	if b.shape == policy.BudgetWindow {
+		if d := within(b.interval.is, time.Second, time.Minute); d != b.interval.is {
+			w.Remark(b.interval.at, foreign.Nearly, "{} is "+policy.FormatDuration(d)+" here: a budget's window is 1s to 1m")
+			b.interval.is = d
+		}
+		if b.floor.is > 0 {
+			b.floor.is = min(max(b.floor.is, 1e-5), 1e6)
+		}
+	}
+}
+
+func within(d, least, most time.Duration) time.Duration { return min(max(d, least), most) }
+
+// policy is the budget as a policy has it.
+func (b *budget) policy() policy.Budget {
+	if !b.bounded {
+		return policy.Budget{Off: true}
+	}
+	made := policy.Budget{Shape: b.shape, Ratio: policy.Ratio(orNone(b.share.is))}
+	if b.shape == policy.BudgetShare {
+		made.MinInFlight = int(orNone(float64(b.least.is)))
+		return made
+	}
+	made.Floor, made.Window = policy.PerSecond(orNone(b.floor.is)), b.interval.is
+	return made
+}
+
+// orNone is a number, or none for zero, which in a policy means the default.
+func orNone(n float64) float64 {
+	if n <= 0 || math.IsNaN(n) {
+		return none
+	}
+	return n
+}
+
+func (p *plan) backoff() backoff.Backoff {
+	if p.base.is <= 0 {
+		return backoff.Const(0)
+	}
+	return backoff.Full(p.base.is, p.longest.is)
+}
+
+// plays is what the mesh does: its defaults count for what the file does not say.
+func (p *plan) plays() policy.Policy {
+	made := policy.Policy{Safe: p.tries.is > 1, Timeout: policy.Timeout{Call: p.call.is, Attempt: p.attempt.is}}
+	made = foreign.Bare(made, p.tries.is, p.backoff())
+	made.Timeout.Idle, made.Timeout.Body = p.idle.is, p.body.is
+	made.Retry.Hold = none
+	made.Retry.Contention.Attempts = 1
+	made.Retry.Budget = p.budget.policy()
+	if p.limit.is > 0 {
+		made.Bulkhead = policy.Bulkhead{Limit: p.limit.is, Queue: none, QueueTimeout: none}
+		if p.queue.is > 0 {
+			made.Bulkhead.Queue = p.queue.is
+		}
+	}
+	if p.breaker.whole && p.breaker.failures.is > 0 {
+		made.Breaker = p.breaker.policy(p.attempt.is)
+	}
+	made.HTTP.Transient = p.statuses.is
+	made.GRPC.Transient = p.codes.is
+	return made
+}
+
+// policy is a breaker that does to the service what the mesh does to a host.
+func (e *ejection) policy(attempt time.Duration) policy.Breaker {
+	b := foreign.Steady(e.open.is)
+	b.Window = max(b.Window, 2*attempt)
+	b.Consecutive, b.CloseAfter = e.failures.is, 1
+	if e.most.is > e.open.is {
+		b.OpenMax, b.OpenGrowth = e.most.is, 2
+	}
+	if e.jitter.is > 0 {
+		b.OpenJitter = policy.Ratio(e.jitter.is)
+	}
+	if e.probes == 0 { // it is back with all its load, and leaves by the same rule
+		b.Probes, b.ProbeCalls, b.ReopenAfter = 100, 100, e.failures.is
+	}
+	return b
+}
+
+// written is the nearest policy of gabion, of what the file says.
+func (p *plan) written(r *foreign.Route) {
+	to := &r.Policy
+	note := func(key string, at *foreign.Value) bool {
+		if at != nil {
+			r.From[key] = at.Line(r.Line)
+		}
+		return at != nil
+	}
+	if note("timeout.call", p.call.at) {
+		to.Timeout.Call = p.call.is
+	}
+	if note("timeout.attempt", p.attempt.at) {
+		to.Timeout.Attempt = p.attempt.is
+	}
+	if note("timeout.idle", p.idle.at) {
+		to.Timeout.Idle = p.idle.is
+	}
+	if note("timeout.body", p.body.at) && p.body.is > 0 {
+		to.Timeout.Body = p.body.is
+	}
+	if note("retry.attempts", p.tries.at) {
+		to.Retry.Attempts = p.tries.is
+	}
+	p.writtenWaits(r, note)
+	if p.limit.at != nil && p.limit.is > 0 && note("bulkhead.limit", p.limit.at) {
+		to.Bulkhead.Limit = p.limit.is
+		if note("bulkhead.queue", p.queue.at) {
+			to.Bulkhead.Queue = p.queue.is
+		}
+	}
+	if len(p.statuses.is) > 0 && note("http.transient", p.statuses.at) {
+		to.HTTP.Transient = p.statuses.is
+	}
+	if len(p.codes.is) > 0 && note("grpc.transient", p.codes.at) {
+		to.GRPC.Transient = p.codes.is
+	}
+	if p.breaker.whole && p.breaker.failures.is > 0 {
+		p.breaker.written(r, note)
+	}
+}
+
+func (p *plan) writtenWaits(r *foreign.Route, note func(string, *foreign.Value) bool) {
+	to := &r.Policy.Retry
+	if p.base.at != nil && p.base.is > 0 && p.tries.is > 1 {
+		to.Backoff = p.backoff()
+		note("retry.backoff.base", p.base.at)
+		if note("retry.backoff.cap", p.longest.at); p.longest.at == nil {
+			note("retry.backoff.cap", p.base.at) // the mesh derives it
+		}
+	}
+	if b := &p.budget; b.bounded && b.written() && p.tries.is > 1 {
+		to.Budget = b.policy()
+		for key, at := range map[string]*foreign.Value{"ratio": b.share.at, "min_in_flight": b.least.at, "floor": b.floor.at, "window": b.interval.at} {
+			note("retry.budget."+key, at)
+		}
+		r.From["retry.budget.shape"] = r.Line
+	}
+}
+
+func (e *ejection) written(r *foreign.Route, note func(string, *foreign.Value) bool) {
+	to := &r.Policy.Breaker
+	if note("breaker.consecutive", e.failures.at) {
+		to.Consecutive = e.failures.is
+	}
+	if note("breaker.open", e.open.at) {
+		to.Open = e.open.is
+	}
+	if note("breaker.open_max", e.most.at) {
+		to.OpenMax = max(e.most.is, r.Policy.Resolved().Breaker.Open)
+	}
+	if note("breaker.open_jitter", e.jitter.at) {
+		to.OpenJitter = policy.Ratio(orNone(e.jitter.is))
+	}
+}
