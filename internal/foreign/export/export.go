@@ -162,9 +162,10 @@ func (c *call) real(rows []Row) []Row {
 
 // owner is the key of the line that is about a path: the most exact one.
 func owner(rows []Row, path string) (best string) {
-	for _, r := range rows {
-		if (r.Key == path || strings.HasPrefix(path, r.Key+".")) && len(r.Key) > len(best) {
-			best = r.Key
+	for i := range rows {
+		key := rows[i].Key
+		if strings.HasPrefix(path, key) && (len(path) == len(key) || path[len(key)] == '.') && len(key) > len(best) {
+			best = key
 		}
 	}
 	return best

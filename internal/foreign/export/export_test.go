@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gabion-go/gabion/internal/foreign"
@@ -12,20 +13,23 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// How many random policies tests draw.
-func policies() int {
+// some are random policies: a few with -short, and 10,000 without.
+var some = sync.OnceValue(func() []policy.Policy {
+	r := rand.New(rand.NewPCG(1, 1))
+	all := make([]policy.Policy, 10_000)
 	if testing.Short() {
-		return 300
+		all = all[:200]
 	}
-	return 10_000
-}
+	for i := range all {
+		all[i] = random(r)
+	}
+	return all
+})
 
 // What a policy and its export differ in is what the table calls nearly or lost, and nothing else.
 func TestTheTableSaysAllThatDiffers(t *testing.T) {
 	for _, f := range Formats() {
-		r := rand.New(rand.NewPCG(1, 1))
-		for range policies() {
-			p := random(r)
+		for _, p := range some() {
 			e := f.Write(Dependency{Name: "stock", Policy: p})
 			if found := unsaid(p, e); found != "" {
 				t.Fatalf("%s: %s\n%+v\n%s", f.Name, found, p, table(e))
@@ -37,9 +41,11 @@ func TestTheTableSaysAllThatDiffers(t *testing.T) {
 // unsaid finds a difference that no line is about, or a line that is about none.
 func unsaid(p policy.Policy, e Export) string {
 	from, to := plain(p), plain(e.Comes)
-	paths := differing(from, to)
-	for _, path := range paths {
-		i := slices.IndexFunc(e.Rows, func(r Row) bool { return r.Key == owner(e.Rows, path) })
+	about := map[string]bool{}
+	for _, path := range differing(from, to) {
+		key := owner(e.Rows, path)
+		about[key] = true
+		i := slices.IndexFunc(e.Rows, func(r Row) bool { return r.Key == key })
 		silent := from.Retry.Attempts > 1 && to.Retry.Attempts <= 1 && (strings.HasPrefix(path, "retry.") || strings.HasPrefix(path, "timeout."))
 		switch {
 		case i < 0 && silent: // one attempt has no retries, and no time for the last of several
@@ -55,9 +61,8 @@ func unsaid(p policy.Policy, e Export) string {
 			return r.Key + " has two lines"
 		}
 		keys[r.Key] = true
-		about := slices.ContainsFunc(paths, func(path string) bool { return owner(e.Rows, path) == r.Key })
 		switch {
-		case r.Fate == foreign.Lost && !about && r.Key != "retry.attempts":
+		case r.Fate == foreign.Lost && !about[r.Key] && r.Key != "retry.attempts":
 			return r.Key + " is said to be lost, and does not differ"
 		case r.Fate == foreign.Kept && r.Text != "", r.Fate != foreign.Kept && r.Text == "":
 			return r.Key + ": its fate and its text don't agree: " + r.Text
@@ -89,9 +94,7 @@ func TestTablesNameKeysOfAPolicy(t *testing.T) {
 
 // All that is written is YAML without findings, JSON among it.
 func TestWhatIsWrittenHasRightSyntax(t *testing.T) {
-	r := rand.New(rand.NewPCG(2, 2))
-	for range policies() / 30 {
-		p := random(r)
+	for _, p := range some()[:200] {
 		for _, f := range Formats() {
 			text := f.Write(Dependency{Name: "on", Host: "stock.shop:8080", Policy: p}).Text
 			if _, all, found := yamlstrict.Trees("x", []byte(text)); len(all) == 0 || len(found) > 0 {
