@@ -55,7 +55,7 @@ func envoy() *Format {
 			{ID: "learned", Key: "bulkhead.limit", Target: "circuit_breakers.thresholds[].max_requests", Fate: foreign.Nearly, Source: envoyLimits, when: learns, set: atOnce,
 				Text: "the limit is fixed at %d, the most that is learned here", args: func(c *call) []any { return []any{c.comes.Bulkhead.Limit} }},
 			{ID: "off", Key: "bulkhead.off", Target: "circuit_breakers.thresholds[].max_requests", Source: envoyLimits, when: func(c *call) bool { return c.p.Bulkhead.Off }},
-			queueLost(envoyLimits), limitRest(envoyLimits), breakerRest(envoyOutlier, outlierRest),
+			limitRest(envoyLimits), breakerRest(envoyOutlier, outlierRest),
 		})
 	return &Format{
 		Name: "envoy", Title: "Envoy: RouteConfiguration and Cluster", Comment: "# ", write: envoyText,
@@ -80,7 +80,7 @@ func envoyText(c *call) string {
 	all := slices.Concat([]string{"connect-failure", "refused-stream", "reset", "retriable-status-codes"}, repeated(p))
 	routes := list{route(strings.Join(all, ","), "")}
 	if unsafe(c) {
-		routes = list{route(strings.Join(all, ","), "GET|HEAD|OPTIONS"), route("connect-failure,refused-stream", "")}
+		routes = list{route(strings.Join(all, ","), "GET|HEAD|OPTIONS"), route(unsent, "")}
 	}
 	return yaml(of("resources", list{
 		of("@type", "type.googleapis.com/envoy.config.route.v3.RouteConfiguration", "name", name,
@@ -90,8 +90,9 @@ func envoyText(c *call) string {
 }
 
 func envoyRetries(p policy.Policy, retryOn string) object {
-	o := of("retry_on", retryOn, "num_retries", p.Retry.Attempts-1, "per_try_timeout", unless(p.Timeout.Attempt <= 0, seconds(p.Timeout.Attempt)))
-	if strings.Contains(retryOn, "retriable-status-codes") {
+	o := of("retry_on", retryOn, "num_retries", p.Retry.Attempts-1)
+	if retryOn != unsent {
+		o = append(o, of("per_try_timeout", unless(p.Timeout.Attempt <= 0, seconds(p.Timeout.Attempt)))...)
 		var codes list
 		for _, code := range transient(p) {
 			codes = append(codes, code)
@@ -100,7 +101,7 @@ func envoyRetries(p policy.Policy, retryOn string) object {
 	}
 	b := p.Retry.Backoff
 	o = append(o, pair{"retry_back_off", of("base_interval", seconds(b.Base), "max_interval", seconds(b.Cap))})
-	if p.Retry.MaxAfter > 0 {
+	if p.Retry.MaxAfter > 0 && retryOn != unsent {
 		o = append(o, pair{"rate_limited_retry_back_off", of("reset_headers", list{of("name", "Retry-After", "format", "SECONDS")}, "max_interval", seconds(p.Retry.MaxAfter))})
 	}
 	return o

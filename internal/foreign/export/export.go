@@ -238,6 +238,9 @@ func plain(p policy.Policy) policy.Policy {
 	if p.Bulkhead.Off {
 		p.Bulkhead = policy.Bulkhead{Off: true}
 	}
+	if p.Bulkhead.Queue == policy.Off {
+		p.Bulkhead.QueueTimeout = policy.Off
+	}
 	if p.RateLimit.Off || p.RateLimit.Rate <= 0 && len(p.RateLimit.Quotas) == 0 {
 		p.RateLimit = policy.RateLimit{}
 	}

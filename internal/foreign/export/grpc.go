@@ -79,7 +79,8 @@ func grpcText(c *call) string {
 	p := c.comes
 	name := object{}
 	if c.Host != c.Name {
-		name = of("service", c.Host)
+		service, _ := hostPort(c.Host)
+		name = of("service", service)
 	}
 	var retry, throttling object
 	if p.Retry.Attempts > 1 {

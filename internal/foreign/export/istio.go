@@ -18,8 +18,12 @@ const (
 	istioBudget = istioRules + "destination-rule/#TrafficPolicy-RetryBudget"
 )
 
+// unsent are the failures after which nothing has happened. The time of an attempt would end work that can't
+// be repeated, so what is repeated after these alone has none.
+const unsent = "connect-failure,refused-stream"
+
 const readsOnly = "GET, HEAD and OPTIONS are repeated. All else is repeated only where no connection came about or the stream was refused: the " +
-	"work isn't declared safe, and a proxy can't tell. Calls with a key are repeated here, and there not"
+	"work isn't declared safe, and a proxy can't tell; it has the whole call's time. Calls with a key are repeated here, and there not"
 
 // statuses says what of an answer is repeated. A 500 is no key of a policy.
 func statuses(source string) Mapping {
@@ -111,7 +115,7 @@ func istio() *Format {
 			{ID: "bounded", Key: "bulkhead.limit", Target: "connectionPool.http.http2MaxRequests", Source: istioPool, when: bounded, set: atOnce},
 			{ID: "learned", Key: "bulkhead.limit", Target: "connectionPool.http.http2MaxRequests", Fate: foreign.Nearly, Source: istioPool, when: learns, set: atOnce,
 				Text: "the limit is fixed at %d, the most that is learned here", args: func(c *call) []any { return []any{c.comes.Bulkhead.Limit} }},
-			queueLost(istioPool), limitRest(istioPool), breakerRest(istioOut, outlierRest),
+			limitRest(istioPool), breakerRest(istioOut, outlierRest),
 		})
 	return &Format{
 		Name: "istio", Title: "Istio: VirtualService and DestinationRule", Comment: "# ", write: istioText,
@@ -142,15 +146,10 @@ func atOnce(c *call) {
 	c.comes.Bulkhead = policy.Bulkhead{Limit: limit, Queue: policy.Off, QueueTimeout: policy.Off}
 }
 
-func queueLost(source string) Mapping {
-	return Mapping{ID: "at once", Key: "bulkhead.queue", Fate: foreign.Lost, Source: source, when: func(c *call) bool { return !c.p.Bulkhead.Off }, set: func(*call) {},
-		Text: "a request above the limit ends at once, with 503; here %s", args: func(c *call) []any { return []any{queued(c.p.Bulkhead)} }}
-}
-
 // limitRest is about what else a bulkhead has.
 func limitRest(source string) Mapping {
 	return Mapping{ID: "the rest", Key: "bulkhead", Fate: foreign.Lost, Source: source, when: func(c *call) bool { return !c.p.Bulkhead.Off }, set: func(*call) {},
-		Text: "the bound is of attempts and fixed, and the first come get it: no tenant has a share"}
+		Text: "a request above the limit ends at once, with 503; here %s", args: func(c *call) []any { return []any{queued(c.p.Bulkhead)} }}
 }
 
 // breakerRest is about what else a breaker has than failures in a row.
@@ -161,21 +160,21 @@ func breakerRest(source, text string) Mapping {
 func istioText(c *call) string {
 	name, p := objectName(c.Name), c.comes
 	destination := list{of("destination", of("host", c.Host))}
-	route := func(title, retryOn string, methods ...string) object {
+	route := func(title, retryOn string, perTry bool, methods ...string) object {
 		var match list
 		for _, m := range methods {
 			match = append(match, of("method", of("exact", m)))
 		}
 		again := of("attempts", 0)
 		if p.Retry.Attempts > 1 {
-			again = of("attempts", p.Retry.Attempts-1, "perTryTimeout", unless(p.Timeout.Attempt <= 0, units(p.Timeout.Attempt)),
+			again = of("attempts", p.Retry.Attempts-1, "perTryTimeout", unless(!perTry || p.Timeout.Attempt <= 0, units(p.Timeout.Attempt)),
 				"backoff", units(p.Retry.Backoff.Base), "retryOn", retryOn)
 		}
 		return of("name", title, "match", match, "timeout", unless(p.Timeout.Call <= 0, units(p.Timeout.Call)), "retries", again, "route", destination)
 	}
-	routes := list{route("all", istioRetryOn(p))}
+	routes := list{route("all", istioRetryOn(p), true)}
 	if unsafe(c) {
-		routes = list{route("reads", istioRetryOn(p), "GET", "HEAD", "OPTIONS"), route("all", "connect-failure,refused-stream")}
+		routes = list{route("reads", istioRetryOn(p), true, "GET", "HEAD", "OPTIONS"), route("all", unsent, false)}
 	}
 	virtual := of("apiVersion", "networking.istio.io/v1", "kind", "VirtualService", "metadata", of("name", name),
 		"spec", of("hosts", list{c.Host}, "http", routes))

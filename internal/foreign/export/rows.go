@@ -282,11 +282,18 @@ func objectName(name string) string {
 func number(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
 func queued(b policy.Bulkhead) string {
+	says := fmt.Sprintf("%d wait, at most %s", b.Queue, spell(b.QueueTimeout))
 	switch {
 	case b.Queue < 0:
-		return "it does, too"
+		says = "it does, too"
 	case b.Queue == 0:
-		return "up to twice the limit wait, at most " + spell(b.QueueTimeout)
+		says = "up to twice the limit wait, at most " + spell(b.QueueTimeout)
 	}
-	return fmt.Sprintf("%d wait, at most %s", b.Queue, spell(b.QueueTimeout))
+	if b.Fair {
+		says += ", and tenants share the slots"
+	}
+	if b.Per == policy.PerCall {
+		says += ", and the bound is of calls"
+	}
+	return says
 }

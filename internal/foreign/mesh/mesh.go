@@ -12,6 +12,9 @@ import (
 func Formats() []foreign.Format {
 	return []foreign.Format{
 		{Name: "istio", Title: "Istio: VirtualService and DestinationRule", Source: istioVirtual, Like: likeIstio, Read: readIstio},
+		{Name: "linkerd", Title: "Linkerd: annotations and ServiceProfile", Source: linkerdRetries, Like: likeLinkerd, Read: readLinkerd},
+		{Name: "gateway-api", Aliases: []string{"gateway"}, Title: "Gateway API: HTTPRoute, GRPCRoute and XBackendTrafficPolicy", Source: gatewayRoute, Like: likeGateway, Read: readGateway},
+		{Name: "envoy", Title: "Envoy: bootstrap, xDS, routes and clusters", Source: envoyRoute, Like: likeEnvoy, Read: readEnvoy},
 	}
 }
 

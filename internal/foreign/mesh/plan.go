@@ -37,6 +37,7 @@ type plan struct {
 	call, attempt, idle, body said[time.Duration] // none: no bound
 	tries                     said[int]           // with the first
 	base, longest             said[time.Duration] // of the wait before a retry, full jitter; base none: no wait
+	after                     said[time.Duration] // the longest Retry-After that is waited for; 0: any
 
 	limit, queue said[int] // requests at once, and waiting
 	budget       budget
@@ -105,6 +106,7 @@ func (p *plan) fit(w *foreign.Walker) {
 		p.attempt.is = p.call.is
 	}
 	if p.body.is > 0 && p.idle.is > p.body.is {
+		w.Remark(p.idle.at, foreign.Nearly, "{} is longer than the body may take, "+policy.FormatDuration(p.body.is)+", which counts")
 		p.idle.is = p.body.is
 	}
 	if p.tries.is > maxSends {
@@ -114,6 +116,9 @@ func (p *plan) fit(w *foreign.Walker) {
 	if p.base.is > 0 {
 		p.base.is = within(p.base.is, time.Millisecond, maxTime)
 		p.longest.is = within(p.longest.is, p.base.is, maxTime)
+	}
+	if p.after.is > 0 {
+		p.after.is = within(p.after.is, time.Millisecond, maxTime)
 	}
 	p.limit.is, p.queue.is = min(p.limit.is, maxSlots), min(p.queue.is, maxQueue)
 	p.budget.fit(w)
@@ -178,6 +183,9 @@ func (p *plan) plays() policy.Policy {
 	made.Retry.Hold = none
 	made.Retry.Contention.Attempts = 1
 	made.Retry.Budget = p.budget.policy()
+	if p.after.is > 0 {
+		made.Retry.MaxAfter = p.after.is
+	}
 	if p.limit.is > 0 {
 		made.Bulkhead = policy.Bulkhead{Limit: p.limit.is, Queue: none, QueueTimeout: none}
 		if p.queue.is > 0 {
@@ -259,6 +267,9 @@ func (p *plan) writtenWaits(r *foreign.Route, note func(string, *foreign.Value) 
 		if note("retry.backoff.cap", p.longest.at); p.longest.at == nil {
 			note("retry.backoff.cap", p.base.at) // the mesh derives it
 		}
+	}
+	if p.after.is > 0 && note("retry.max_after", p.after.at) {
+		to.MaxAfter = p.after.is
 	}
 	if b := &p.budget; b.bounded && b.written() && p.tries.is > 1 {
 		to.Budget = b.policy()

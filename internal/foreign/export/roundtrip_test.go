@@ -1,0 +1,137 @@
+package export
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/gabion-go/gabion/internal/foreign"
+	"github.com/gabion-go/gabion/internal/foreign/mesh"
+	"github.com/gabion-go/gabion/internal/yamlstrict"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// readers are the readers of the formats that have one.
+func readers() map[string]foreign.Format {
+	all := map[string]foreign.Format{}
+	for _, f := range mesh.Formats() {
+		all[f.Name] = f
+	}
+	return all
+}
+
+// unread are keys that a file says and its reader does not take, with why.
+var unread = map[string]string{
+	"safe":           "a reader can't know it: it reads that the other system repeats",
+	"http.permanent": "a file says it by leaving a status out, which a reader tells as a remark",
+	"grpc.permanent": "a file says it by leaving a code out, which a reader tells as a remark",
+	"http":           "it is no key",
+	"retry.budget":   "", // of one attempt; else it is compared
+}
+
+// Gabion to another system and back: what comes back is what the table says, to the last key, for each format
+// that has a reader.
+func TestThereAndBack(t *testing.T) {
+	for _, f := range Formats() {
+		reader, ok := readers()[f.Name]
+		if !ok {
+			continue
+		}
+		for _, p := range some() {
+			e := f.Write(Dependency{Name: "stock", Policy: p})
+			if found := returned(reader, e); found != "" {
+				t.Fatalf("%s: %s\n%+v\n%s", f.Name, found, p, table(e))
+			}
+		}
+	}
+}
+
+// back reads an export, and returns the first route: that of the calls that are repeated.
+func back(f foreign.Format, text string) (foreign.Route, error) {
+	doc, trees, found := yamlstrict.Trees("export", []byte(text))
+	if len(found) > 0 {
+		return foreign.Route{}, found[0]
+	}
+	if f.Like != nil && !f.Like([]byte(text), trees) {
+		return foreign.Route{}, fmt.Errorf("it is not taken for %s", f.Name)
+	}
+	in := f.Read(&foreign.File{Name: "export", Text: []byte(text), Document: doc, Documents: trees})
+	if len(in.Wrong) > 0 {
+		return foreign.Route{}, in.Wrong[0]
+	}
+	if i := slices.IndexFunc(in.Remarks, func(r foreign.Remark) bool { return r.Fate == foreign.Unknown }); i >= 0 {
+		return foreign.Route{}, fmt.Errorf("unknown: %+v", in.Remarks[i])
+	}
+	if len(in.Routes) == 0 {
+		return foreign.Route{}, fmt.Errorf("no route")
+	}
+	return in.Routes[0], nil
+}
+
+// returned says which key did not come back as the table says.
+func returned(f foreign.Format, e Export) string {
+	route, err := back(f, e.Text)
+	if err != nil {
+		return err.Error()
+	}
+	want := reflect.ValueOf(e.Comes)
+	got := reflect.ValueOf(route.Policy.Resolved())
+	for _, row := range e.Rows {
+		if _, not := unread[row.Key]; not && !(row.Key == "retry.budget" && e.Comes.Retry.Attempts > 1 && !e.Comes.Retry.Budget.Off) {
+			continue
+		}
+		if row.Fate == foreign.Lost || row.Target == "" {
+			continue
+		}
+		a, b := fieldAt(want, row.Key).Interface(), fieldAt(got, row.Key).Interface()
+		if budget, is := a.(policy.Budget); is {
+			b = trimmed(b.(policy.Budget))
+			a = trimmed(budget)
+		}
+		if list, is := a.([]int); is && len(list) > 0 {
+			slices.Sort(list)
+		}
+		if !reflect.DeepEqual(a, b) {
+			return fmt.Sprintf("%s comes back as %v, want %v", row.Key, b, a)
+		}
+	}
+	return ""
+}
+
+// trimmed is a budget without the default of what its shape does not have.
+func trimmed(b policy.Budget) policy.Budget {
+	p := policy.Policy{Retry: policy.Retry{Budget: b}}
+	b = p.Resolved().Retry.Budget
+	b.Ratio = policy.Ratio(int(float64(b.Ratio)*1e6+0.5)) / 1e6
+	return b
+}
+
+// What the other system does with an export, as its reader reckons, is what the export said that it comes to.
+func TestWhatPlaysIsWhatComes(t *testing.T) {
+	for _, f := range Formats() {
+		reader, ok := readers()[f.Name]
+		if !ok {
+			continue
+		}
+		for _, p := range some() {
+			e := f.Write(Dependency{Name: "stock", Policy: p})
+			route, err := back(reader, e.Text)
+			if err != nil {
+				t.Fatalf("%s: %v\n%s", f.Name, err, e.Text)
+			}
+			paths := slices.DeleteFunc(differing(plain(route.Plays), plain(e.Comes)), func(path string) bool { return slices.Contains(played[f.Name], path) })
+			if len(paths) > 0 {
+				t.Fatalf("%s: %v: plays\n%+v\nnot\n%+v\n%s", f.Name, paths, plain(route.Plays), plain(e.Comes), e.Text)
+			}
+		}
+	}
+}
+
+// played are keys of which Plays says something else, with why: what a reader can't know, and the lists.
+var played = map[string][]string{
+	"istio":       {"safe", "http.permanent", "grpc.permanent", "partitions.max"},
+	"envoy":       {"safe", "http.permanent", "grpc.permanent", "partitions.max"},
+	"gateway-api": {"safe", "http.permanent", "grpc.permanent", "partitions.max"},
+	"linkerd":     {"safe", "http.permanent", "grpc.permanent", "partitions.max"},
+}

@@ -1,0 +1,344 @@
+package mesh
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gabion-go/gabion/internal/foreign"
+	"github.com/gabion-go/gabion/internal/yamlstrict"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// envoyKind says what a document of Envoy is: by its @type, or by keys that only one of them has.
+func envoyKind(t *yamlstrict.Tree) string {
+	if _, name, ok := strings.Cut(textOf(t.Get("@type")), "/envoy."); ok {
+		return name[strings.LastIndexByte(name, '.')+1:]
+	}
+	has := func(keys ...string) bool {
+		for _, pair := range t.Pairs {
+			for _, key := range keys {
+				if protoKey(pair.Key.Text) == protoKey(key) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	switch {
+	case textOf(t.Get("kind")) != "": // of Kubernetes
+		return ""
+	case has("static_resources", "dynamic_resources"):
+		return "Bootstrap"
+	case has("resources") && (has("version_info", "type_url", "nonce") || len(t.Get("resources").Items) > 0 && t.Get("resources").Items[0].Get("@type") != nil):
+		return "DiscoveryResponse"
+	case has("virtual_hosts"):
+		return "RouteConfiguration"
+	case has("filter_chains", "api_listener"):
+		return "Listener"
+	case has("name") && has("circuit_breakers", "outlier_detection", "load_assignment", "lb_policy", "connect_timeout"):
+		return "Cluster"
+	}
+	return ""
+}
+
+func likeEnvoy(_ []byte, documents []*yamlstrict.Tree) bool {
+	for _, t := range documents {
+		if envoyKind(t) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// envoy is a file of Envoy.
+type envoy struct {
+	*foreign.Walker
+	clusters []*foreign.Value
+	routes   []routesOf
+	used     map[*foreign.Value]bool
+}
+
+// routesOf is a RouteConfiguration, and the connection manager that it stands in, if any.
+type routesOf struct{ config, manager *foreign.Value }
+
+func readEnvoy(f *foreign.File) *foreign.Import {
+	r := &envoy{Walker: foreign.NewWalker(f, "envoy"), used: map[*foreign.Value]bool{}}
+	for _, t := range f.Documents {
+		r.document(t, "")
+	}
+	for _, of := range r.routes {
+		for i, host := range of.config.Get("virtual_hosts").All() {
+			for j, route := range host.Get("routes").All() {
+				if route.Get("route") != nil {
+					r.route(of, host, route, i, j)
+				}
+			}
+		}
+	}
+	for i, c := range r.clusters {
+		if !r.used[c] {
+			name := c.Get("name").Word(fmt.Sprint("cluster-", i))
+			p := r.begun("cluster "+name, c.Line(1))
+			r.cluster(p, c, "DEFAULT")
+			p.route(r.Walker, name)
+		}
+	}
+	return r.Done()
+}
+
+// document reads a document, or a resource of one.
+func (r *envoy) document(t *yamlstrict.Tree, path string) {
+	switch envoyKind(t) {
+	case "Bootstrap":
+		v := r.Read(t, envoyBootstrap, path)
+		r.clusters = append(r.clusters, v.Get("static_resources.clusters").All()...)
+		for _, l := range v.Get("static_resources.listeners").All() {
+			r.listener(l)
+		}
+	case "DiscoveryResponse":
+		resources := t.Get("resources")
+		for i, item := range resources.Items {
+			at := fmt.Sprintf("%sresources[%d]", path, i)
+			if path != "" || envoyKind(item) == "DiscoveryResponse" { // one does not hold another
+				other(r.Walker, item)
+				continue
+			}
+			r.document(item, at)
+		}
+	case "RouteConfiguration":
+		if v := r.Read(t, envoyRoutes, path); v != nil {
+			r.routes = append(r.routes, routesOf{config: v})
+		}
+	case "Listener":
+		r.listener(r.Read(t, envoyListeners, path))
+	case "Cluster":
+		if v := r.Read(t, envoyClusters, path); v != nil {
+			r.clusters = append(r.clusters, v)
+		}
+	default:
+		other(r.Walker, t)
+	}
+}
+
+func (r *envoy) listener(v *foreign.Value) {
+	for _, chain := range v.Get("filter_chains").All() {
+		for _, filter := range chain.Get("filters").All() {
+			manager := filter.Get("typed_config")
+			if config := manager.Get("route_config"); config != nil {
+				r.routes = append(r.routes, routesOf{config: config, manager: manager})
+			}
+		}
+	}
+}
+
+// begun is a plan with Envoy's defaults.
+func (r *envoy) begun(title string, line int) *plan {
+	return &plan{
+		title: title, line: line,
+		call: by(15 * time.Second), attempt: by[time.Duration](none), idle: by(5 * time.Minute),
+		tries: by(1), base: by(25 * time.Millisecond), longest: by(250 * time.Millisecond),
+		limit: by(1024), queue: by(none),
+		budget:  budget{shape: policy.BudgetShare, bounded: true, least: by(3)},
+		breaker: ejection{open: by(30 * time.Second), most: by(300 * time.Second)},
+	}
+}
+
+func (r *envoy) route(of routesOf, host, v *foreign.Value, i, j int) {
+	hostName := host.Get("name").Word(fmt.Sprint("host-", i))
+	label := v.Get("name").Word("")
+	title := fmt.Sprintf("virtual host %s, routes[%d]", hostName, j)
+	p := r.begun(title, v.Line(1))
+	action := v.Get("route")
+	r.times(p, of.manager, action)
+	retry := action.Get("retry_policy")
+	if retry == nil {
+		retry = host.Get("retry_policy")
+	}
+	r.retries(p, retry)
+	to := action.Get("cluster").Word("")
+	if all := action.Get("weighted_clusters.clusters").All(); to == "" && len(all) > 0 {
+		to = all[0].Get("name").Word("")
+	}
+	for _, c := range r.clusters {
+		if to != "" && c.Get("name").Word("") == to {
+			r.used[c] = true
+			r.cluster(p, c, action.Get("priority").Word("DEFAULT"))
+			break
+		}
+	}
+	p.route(r.Walker, cmp.Or(label, hostName+"/"+cmp.Or(to, fmt.Sprint(j))))
+}
+
+// times takes the times of a route, or those of its connection manager.
+func (r *envoy) times(p *plan, manager, action *foreign.Value) {
+	off := func(s *said[time.Duration], at *foreign.Value) {
+		if at == nil {
+			return
+		}
+		if s.take(at, at.Span); at.Span == 0 {
+			s.is = none
+		}
+	}
+	off(&p.call, action.Get("timeout"))
+	off(&p.idle, manager.Get("stream_idle_timeout"))
+	off(&p.idle, action.Get("idle_timeout"))
+	off(&p.body, manager.Get("common_http_protocol_options.max_stream_duration"))
+	off(&p.body, action.Get("max_stream_duration.max_stream_duration"))
+}
+
+func (r *envoy) retries(p *plan, v *foreign.Value) {
+	if v == nil {
+		return
+	}
+	on := v.Get("retry_on")
+	if on == nil || len(on.Words) == 0 {
+		for _, at := range v.All() {
+			r.Remark(at, foreign.Lost, "without retry_on Envoy makes no retries, unless a request's header asks for them")
+		}
+		p.tries.take(v, 1)
+		return
+	}
+	p.tries.take(on, 2)
+	if at := v.Get("num_retries"); at != nil {
+		p.tries.take(at, int(min(at.Number, 1<<20))+1)
+	}
+	if at := v.Get("per_try_timeout"); at != nil && at.Span > 0 {
+		p.attempt.take(at, at.Span)
+	} else if at != nil {
+		r.Remark(at, foreign.Kept, "0s is no timeout of an attempt")
+		p.attempt.take(at, none)
+	}
+	if at := v.Get("retry_back_off.base_interval"); at != nil {
+		p.base.take(at, at.Span)
+		p.longest.is = tenfold(at.Span)
+	}
+	if at := v.Get("retry_back_off.max_interval"); at != nil {
+		if at.Span < p.base.is {
+			r.Wrong(at, at.Tree.Text+" is less than base_interval", "write at least that")
+		}
+		p.longest.take(at, max(at.Span, p.base.is))
+	}
+	if at := v.Get("rate_limited_retry_back_off.max_interval"); at != nil {
+		p.after.take(at, at.Span)
+	}
+	var statuses []int
+	var at *foreign.Value
+	if listed := v.Get("retriable_status_codes"); listed != nil && strings.Contains(on.Text, "retriable-status-codes") {
+		for _, status := range listed.All() {
+			statuses = append(statuses, int(status.Number))
+			at = listed
+		}
+	}
+	retryOn(r.Walker, p, on, statuses, at, false)
+}
+
+// cluster takes the bounds of a cluster, of the route's priority.
+func (r *envoy) cluster(p *plan, v *foreign.Value, priority string) {
+	for _, t := range v.Get("circuit_breakers.thresholds").All() {
+		if t.Get("priority").Word("DEFAULT") == priority {
+			r.thresholds(p, t)
+		}
+	}
+	for _, at := range append(v.Get("typed_extension_protocol_options").All(), v) {
+		if most := at.Get("common_http_protocol_options.max_stream_duration"); most != nil && most.Span > 0 && p.body.at == nil {
+			p.body.take(most, most.Span)
+		}
+	}
+	r.outliers(p, v.Get("outlier_detection"), v.Get("common_lb_config.healthy_panic_threshold.value"))
+}
+
+func (r *envoy) thresholds(p *plan, v *foreign.Value) {
+	connections, requests := v.Get("max_connections"), v.Get("max_requests")
+	for _, at := range []*foreign.Value{connections, requests} {
+		switch {
+		case at == nil:
+		case at.Number == 0:
+			r.Remark(at, foreign.Lost, "0 lets nothing through; a bulkhead has at least 1 slot")
+			p.limit.take(at, 1)
+		case p.limit.at == nil:
+			p.limit.take(at, int(min(at.Number, maxSlots)))
+		case at.Number < float64(p.limit.is):
+			r.Remark(p.limit.at, foreign.Nearly, "{} is more than max_requests, which counts here: "+at.Tree.Text)
+			p.limit.take(at, int(at.Number))
+		default:
+			r.Remark(at, foreign.Nearly, "{} is not less than max_connections, which counts here, as with HTTP/1.1: "+connections.Tree.Text)
+		}
+	}
+	if at := v.Get("max_pending_requests"); at != nil {
+		switch {
+		case p.limit.at == nil:
+			r.Remark(at, foreign.Lost, "nothing waits there below 1024 connections; here gabion's own queue counts, 200")
+		case at.Number == 0:
+			p.queue.take(at, none)
+		default:
+			p.queue.take(at, int(min(at.Number, maxQueue)))
+		}
+	}
+	of := v.Get("retry_budget")
+	if at := v.Get("max_retries"); at != nil && of != nil {
+		r.Remark(at, foreign.Lost, "retry_budget takes its place")
+	} else if at != nil {
+		p.budget.least.take(at, int(min(at.Number, maxCount)))
+	}
+	if of == nil {
+		return
+	}
+	p.budget.share, p.budget.least = by(0.2), by(3)
+	if at := of.Get("budget_percent.value"); at != nil {
+		p.budget.share.take(at, at.Number/100)
+	}
+	if at := of.Get("min_retry_concurrency"); at != nil {
+		p.budget.least.take(at, int(min(at.Number, maxCount)))
+	}
+	if !p.budget.written() {
+		p.budget.least.at = of
+	}
+}
+
+// outliers takes what takes hosts out. With fewer than half of them healthy Envoy sends to all again, unless
+// the panic threshold is zero.
+func (r *envoy) outliers(p *plan, v, panics *foreign.Value) {
+	if v == nil {
+		return
+	}
+	e := &p.breaker
+	share := v.Get("max_ejection_percent")
+	e.whole = share.NumberOr(10) >= 100 && panics.NumberOr(50) == 0
+	e.failures = by(5)
+	if v.Get("enforcing_consecutive_5xx").NumberOr(100) == 0 {
+		e.failures = by(0)
+	}
+	if at := v.Get("consecutive_5xx"); at != nil && v.Get("enforcing_consecutive_5xx").NumberOr(100) > 0 {
+		e.failures.take(at, int(min(at.Number, 1<<10)))
+	}
+	if at := v.Get("consecutive_gateway_failure"); at != nil {
+		switch {
+		case v.Get("enforcing_consecutive_gateway_failure").NumberOr(0) == 0:
+			r.Remark(at, foreign.Lost, "it only counts: enforcing_consecutive_gateway_failure is 0")
+		case e.failures.is == 0 || e.failures.at == nil || int(at.Number) < e.failures.is:
+			e.failures.take(at, int(min(at.Number, 1<<10)))
+		default:
+			r.Remark(at, foreign.Lost, "{} is not less than consecutive_5xx, which counts the same failures: no effect")
+		}
+	}
+	if at := v.Get("base_ejection_time"); at != nil {
+		e.open.take(at, at.Span)
+	}
+	if at := v.Get("max_ejection_time"); at != nil {
+		e.most.take(at, at.Span)
+	}
+	if e.whole {
+		r.Remark(panics, foreign.Kept, "")
+		return
+	}
+	text := "with fewer than half of the hosts healthy Envoy sends to all again, so a service that fails as a whole keeps its load"
+	if most := share.NumberOr(10); most < 100 {
+		text = fmt.Sprintf("at most %v %% of the hosts are out, so a service that fails as a whole keeps its load", most)
+	}
+	text += "; gabion's breaker is of the whole and keeps its defaults: 20 failures in a row over 10s, 2s open"
+	for _, key := range []string{"consecutive_5xx", "consecutive_gateway_failure", "base_ejection_time", "max_ejection_time", "max_ejection_percent"} {
+		r.Remark(v.Get(key), foreign.Lost, text)
+	}
+}

@@ -1,0 +1,352 @@
+package mesh
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gabion-go/gabion/internal/foreign"
+	"github.com/gabion-go/gabion/internal/suggest"
+	"github.com/gabion-go/gabion/internal/yamlstrict"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// ofLinkerd reports whether the name of an annotation is one that says how calls are made.
+func ofLinkerd(name string) bool {
+	group, _, _ := strings.Cut(name, "/")
+	return group == "retry.linkerd.io" || group == "timeout.linkerd.io" || group == "balancer.linkerd.io"
+}
+
+func likeLinkerd(_ []byte, documents []*yamlstrict.Tree) bool {
+	for _, o := range objects(documents) {
+		group, _, _ := strings.Cut(textOf(o.Get("apiVersion")), "/")
+		if group == "linkerd.io" && textOf(o.Get("kind")) == "ServiceProfile" || group == "policy.linkerd.io" && textOf(o.Get("kind")) == "HTTPRoute" {
+			return true
+		}
+		if notes := o.Get("metadata").Get("annotations"); notes != nil {
+			for _, pair := range notes.Pairs {
+				if ofLinkerd(pair.Key.Text) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// linkerd is a file for Linkerd.
+type linkerd struct {
+	*foreign.Walker
+	services []*annotated
+}
+
+// annotated is an object with its annotations.
+type annotated struct {
+	*foreign.Value
+	notes *foreign.Value
+	used  bool
+}
+
+func readLinkerd(f *foreign.File) *foreign.Import {
+	r := &linkerd{Walker: foreign.NewWalker(f, "linkerd")}
+	var routes []*annotated
+	var profiles []*foreign.Value
+	for _, o := range objects(f.Documents) {
+		switch kind := textOf(o.Get("kind")); kind {
+		case "Service":
+			r.services = append(r.services, r.annotated(o, linkerdService))
+		case "HTTPRoute":
+			routes = append(routes, r.annotated(o, linkerdHTTP))
+		case "GRPCRoute":
+			routes = append(routes, r.annotated(o, linkerdGRPC))
+		case "ServiceProfile":
+			profiles = append(profiles, r.Read(o, linkerdProfile, ""))
+		default:
+			other(r.Walker, o)
+		}
+	}
+	for _, v := range routes {
+		r.route(v)
+	}
+	for _, v := range profiles {
+		r.profile(v)
+	}
+	for _, s := range r.services {
+		if !s.used && r.says(s.notes) {
+			p := r.begun("Service "+fullName(s.Value), s.Line(1))
+			r.retries(p, s.notes)
+			r.times(p, s.notes)
+			r.accrual(p, s.notes)
+			p.route(r.Walker, strings.TrimPrefix(fullName(s.Value), "default/"))
+		}
+	}
+	return r.Done()
+}
+
+func fullName(v *foreign.Value) string {
+	return namespaceOf(v) + "/" + v.Get("metadata.name").Word("unnamed")
+}
+
+// annotated reads an object and its annotations. Those of Linkerd that it does not have are unknown.
+func (r *linkerd) annotated(o *yamlstrict.Tree, table *foreign.Table) *annotated {
+	a := &annotated{Value: r.Read(o, table, "")}
+	t := o.Get("metadata").Get("annotations")
+	if t == nil || t.Kind == yamlstrict.Null {
+		return a
+	}
+	a.notes = r.Read(t, linkerdAnnotations, "metadata.annotations")
+	var known []string
+	for i := range annotationRules {
+		known = append(known, annotationRules[i].Key)
+	}
+	for _, v := range a.notes.All() {
+		if ofLinkerd(v.Name) && v.Rule.Key == "*" {
+			r.Remark(v, foreign.Unknown, suggest.For(v.Name, known, "Linkerd ignores annotations that it does not know"))
+		}
+	}
+	return a
+}
+
+// says reports whether there is an annotation that counts.
+func (r *linkerd) says(notes *foreign.Value) bool {
+	for _, v := range notes.All() {
+		if v.Rule.Key != "*" {
+			return true
+		}
+	}
+	return false
+}
+
+// begun is a plan with Linkerd's defaults: no timeout, no retry, and a retry without a wait.
+func (r *linkerd) begun(title string, line int) *plan {
+	return &plan{
+		title: title, line: line,
+		call: by[time.Duration](none), attempt: by[time.Duration](none), idle: by[time.Duration](none),
+		tries: by(1), base: by[time.Duration](none), longest: by[time.Duration](none),
+		limit: by(none), queue: by(none),
+		budget:  budget{shape: policy.BudgetWindow},
+		breaker: ejection{open: by(time.Second), most: by(time.Minute), jitter: by(0.5), probes: 1},
+	}
+}
+
+// route reads a route. What it says of retries, or of timeouts, replaces what its Service says of them.
+func (r *linkerd) route(v *annotated) {
+	var parent *annotated
+	for _, ref := range treesOf(v.Tree.Get("spec").Get("parentRefs")) {
+		for _, s := range r.services {
+			if textOf(ref.Get("name")) == s.Get("metadata.name").Word("?") && namespaceOf(s.Value) == namespaceOf(v.Value) {
+				parent = s
+				s.used = true
+			}
+		}
+	}
+	var of *foreign.Value
+	if parent != nil {
+		of = parent.notes
+	}
+	rules := v.Get("spec.rules").All()
+	if len(rules) == 0 {
+		rules = []*foreign.Value{nil}
+	}
+	for i, rule := range rules {
+		name := fullName(v.Value)
+		if len(rules) > 1 {
+			name += fmt.Sprintf("/%d", i)
+		}
+		p := r.begun(fmt.Sprintf("%s %s, rules[%d]", textOf(v.Tree.Get("kind")), fullName(v.Value), i), rule.Line(v.Line(1)))
+		r.retries(p, nearer(v.notes, of, "retry.linkerd.io/"))
+		r.times(p, nearer(v.notes, of, "timeout.linkerd.io/"))
+		r.accrual(p, of)
+		r.ownTimes(p, rule)
+		p.route(r.Walker, strings.TrimPrefix(name, "default/"))
+	}
+}
+
+// treesOf are the items of a list that may not be there.
+func treesOf(t *yamlstrict.Tree) []*yamlstrict.Tree {
+	if t == nil {
+		return nil
+	}
+	return t.Items
+}
+
+// nearer is the route's annotations if any of them is of a group, else those of its Service.
+func nearer(own, of *foreign.Value, group string) *foreign.Value {
+	for _, v := range own.All() {
+		if strings.HasPrefix(v.Name, group) {
+			return own
+		}
+	}
+	return of
+}
+
+// ownTimes takes the timeouts of a rule of a route, which count before annotations.
+func (r *linkerd) ownTimes(p *plan, rule *foreign.Value) {
+	if at := rule.Get("timeouts.request"); at != nil && at.Span > 0 {
+		p.call.take(at, at.Span)
+	}
+	if at := rule.Get("timeouts.backendRequest"); at != nil && at.Span > 0 {
+		p.attempt.take(at, at.Span)
+	}
+	if of := rule.Get("retry"); of != nil {
+		for _, at := range of.All() {
+			r.Remark(at, foreign.Lost, "Linkerd reads its annotations, retry.linkerd.io/http and others, and not this key")
+		}
+	}
+}
+
+func (r *linkerd) times(p *plan, notes *foreign.Value) {
+	for _, of := range []struct {
+		key string
+		to  *said[time.Duration]
+	}{{"request", &p.call}, {"response", &p.body}, {"idle", &p.idle}} {
+		if at := notes.Get("timeout.linkerd.io/" + of.key); at != nil && at.Span > 0 {
+			of.to.take(at, at.Span)
+		}
+	}
+}
+
+func (r *linkerd) retries(p *plan, notes *foreign.Value) {
+	on, codes := notes.Get("retry.linkerd.io/http"), notes.Get("retry.linkerd.io/grpc")
+	limit, timeout := notes.Get("retry.linkerd.io/limit"), notes.Get("retry.linkerd.io/timeout")
+	for _, at := range []*foreign.Value{timeout, codes, on} {
+		if at != nil {
+			p.tries.take(at, 2)
+		}
+	}
+	if limit != nil {
+		p.tries.take(limit, int(min(limit.Number, 1<<20))+1)
+		if limit.Number == 0 {
+			r.Remark(limit, foreign.Kept, "Linkerd takes 0 as its default, 1 retry")
+			p.tries.is = 2
+		}
+	}
+	if timeout != nil && timeout.Span > 0 {
+		p.attempt.take(timeout, timeout.Span)
+	}
+	r.statuses(p, on)
+	r.codes(p, codes)
+}
+
+var statusRange = regexp.MustCompile(`^([1-5][0-9][0-9])(?:-([1-5][0-9][0-9]))?$`)
+
+func (r *linkerd) statuses(p *plan, v *foreign.Value) {
+	if v == nil {
+		return
+	}
+	var why reasons
+	for _, name := range v.Words {
+		m := statusRange.FindStringSubmatch(name)
+		switch {
+		case strings.EqualFold(name, "5xx"), strings.EqualFold(name, "gateway-error"):
+			why.add(strings.ToLower(name))
+		case m != nil:
+			first, _ := strconv.Atoi(m[1])
+			last, _ := strconv.Atoi(m[2])
+			if last = max(first, last); last >= 599 && first <= 500 {
+				why.add("5xx")
+				last = 499
+			}
+			for status := first; status <= last; status++ {
+				why.status(status)
+			}
+		default:
+			r.Wrong(v, "has no "+strconv.Quote(short(name)), "write statuses such as 503, ranges such as 500-504, 5xx or gateway-error")
+		}
+	}
+	why.done()
+	r.Remark(v, why.fate, short400(why.text()))
+	p.statuses = said[[]int]{is: why.statuses, at: v}
+}
+
+// short400 keeps what is said of a long range readable.
+func short400(s string) string {
+	if runes := []rune(s); len(runes) > 400 {
+		return string(runes[:400]) + "…"
+	}
+	return s
+}
+
+func (r *linkerd) codes(p *plan, v *foreign.Value) {
+	if v == nil {
+		return
+	}
+	var why reasons
+	known := []string{"cancelled", "deadline-exceeded", "internal", "resource-exhausted", "unavailable"}
+	for _, name := range v.Words {
+		if name = strings.ToLower(name); !strings.Contains(strings.Join(known, ","), name) || !why.add(name) {
+			r.Wrong(v, "has no "+strconv.Quote(short(name)), suggest.For(name, known, "write one of "+strings.Join(known, ", ")))
+		}
+	}
+	why.say(foreign.Nearly, "gabion also repeats UNAVAILABLE and, as a conflict, ABORTED: grpc.permanent names those that it must not")
+	r.Remark(v, why.fate, why.text())
+	p.codes = said[[]policy.GRPCCode]{is: why.codes, at: v}
+}
+
+// accrual takes Linkerd's breakers. With all endpoints out, requests are refused.
+func (r *linkerd) accrual(p *plan, notes *foreign.Value) {
+	e := &p.breaker
+	if notes.Get("balancer.linkerd.io/failure-accrual") == nil {
+		for _, key := range []string{"max-failures", "min-penalty", "max-penalty", "jitter-ratio"} {
+			r.Remark(notes.Get(accrual+key), foreign.Lost, "without balancer.linkerd.io/failure-accrual: consecutive Linkerd has no breaker and ignores it")
+		}
+		return
+	}
+	e.whole, e.failures = true, by(7)
+	e.failures.at = notes.Get("balancer.linkerd.io/failure-accrual")
+	if at := notes.Get(accrual + "max-failures"); at != nil {
+		e.failures.take(at, int(min(max(at.Number, 1), 1<<10)))
+	}
+	e.open.at = e.failures.at // what is not written of a breaker is Linkerd's, since the breaker is
+	if at := notes.Get(accrual + "min-penalty"); at != nil {
+		e.open.take(at, at.Span)
+	}
+	if at := notes.Get(accrual + "max-penalty"); at != nil {
+		if at.Span < e.open.is {
+			r.Wrong(at, strconv.Quote(at.Tree.Text)+" is less than the shortest penalty, "+policy.FormatDuration(e.open.is), "write at least that")
+		}
+		e.most.take(at, at.Span)
+	}
+	if at := notes.Get(accrual + "jitter-ratio"); at != nil {
+		if at.Number > 1 {
+			r.Remark(at, foreign.Nearly, "{} is 100% here, the most that breaker.open_jitter takes")
+		}
+		e.jitter.take(at, math.Min(at.Number, 1))
+	}
+}
+
+// profile reads a ServiceProfile.
+func (r *linkerd) profile(v *foreign.Value) {
+	name := strings.TrimSuffix(v.Get("metadata.name").Word("unnamed"), ".svc.cluster.local")
+	for i, route := range v.Get("spec.routes").All() {
+		label := route.Get("name").Word(strconv.Itoa(i))
+		p := r.begun(fmt.Sprintf("ServiceProfile %s, route %s", name, short(label)), route.Line(v.Line(1)))
+		p.call = by(10 * time.Second)
+		if at := route.Get("timeout"); at != nil && at.Span > 0 {
+			p.call.take(at, at.Span)
+		}
+		if at := route.Get("isRetryable"); at != nil {
+			if p.tries.take(at, 10); !at.On {
+				p.tries.is = 1
+				r.Remark(at, foreign.Kept, "no retries")
+			}
+		} else {
+			p.tries.at = route // what is not retryable is sent once
+		}
+		p.budget = budget{shape: policy.BudgetWindow, bounded: true, share: by(0.2), floor: by(10.0), interval: by(10 * time.Second)}
+		of := v.Get("spec.retryBudget")
+		if at := of.Get("retryRatio"); at != nil {
+			p.budget.share.take(at, at.Number)
+		}
+		if at := of.Get("minRetriesPerSecond"); at != nil {
+			p.budget.floor.take(at, at.Number)
+		}
+		if at := of.Get("ttl"); at != nil {
+			p.budget.interval.take(at, at.Span)
+		}
+		p.route(r.Walker, name+"/"+label)
+	}
+}
