@@ -31,7 +31,7 @@ func envoy() *Format {
 		{ID: "bounded", Key: "timeout.call", Target: "route.timeout", Source: envoyRoute, when: callBounded},
 		{ID: "bounded", Key: "timeout.attempt", Target: "retry_policy.per_try_timeout", Source: envoyRetry, when: attemptBounded},
 		{ID: "several", Key: "retry.attempts", Target: "retry_policy.num_retries", Source: envoyRetry, when: retries},
-		{ID: "one", Key: "retry.attempts", Target: "route.retry_policy", Source: envoyRetry, when: noRetries},
+		{ID: "one", Key: "retry.attempts", Source: envoyRetry, when: noRetries},
 		{ID: "reads only", Key: "safe", Target: "match.headers", Fate: foreign.Nearly, Source: envoyRetry, when: unsafe, set: func(*call) {}, Text: readsOnly},
 		{ID: "full jitter", Key: "retry.backoff", Target: "retry_policy.retry_back_off", Source: envoyRetry, when: whole},
 		{ID: "another shape", Key: "retry.backoff", Target: "retry_policy.retry_back_off", Fate: foreign.Nearly, Source: envoyRetry, when: both(retries, not(whole)),
@@ -48,7 +48,7 @@ func envoy() *Format {
 	}, lists("retry_policy.retry_on", envoyRetry), shares("circuit_breakers.thresholds[].retry_budget", envoyLimits, 0),
 		[]Mapping{
 			{ID: "in a row", Key: "breaker.consecutive", Target: "outlier_detection.consecutive_5xx", Fate: foreign.Nearly, Source: envoyOutlier, when: inRow, set: eject,
-				Text: "failures are counted for each host, and the host is left out; where more than half are out, the panic threshold sends to all again, so a service that fails as a whole is still called"},
+				Text: "failures are counted for each host, and the host is left out; the panic threshold is off, so where all are out calls end with 503"},
 			{ID: "in a row", Key: "breaker.open", Target: "outlier_detection.base_ejection_time", Source: envoyOutlier, when: inRow},
 			{ID: "in a row", Key: "breaker.open_max", Target: "outlier_detection.max_ejection_time", Source: envoyOutlier, when: inRow},
 			{ID: "bounded", Key: "bulkhead.limit", Target: "circuit_breakers.thresholds[].max_requests", Source: envoyLimits, when: bounded, set: atOnce},
@@ -120,13 +120,14 @@ func envoyCluster(c *call) object {
 	default:
 		limits = append(limits, pair{"retry_budget", of("budget_percent", of("value", percent(p.Retry.Budget.Ratio)), "min_retry_concurrency", max(p.Retry.Budget.MinInFlight, 0))})
 	}
-	var outlier object
+	var outlier, balancing object
 	if !p.Breaker.Off {
 		outlier = of("consecutive_5xx", p.Breaker.Consecutive, "base_ejection_time", seconds(p.Breaker.Open),
 			"max_ejection_time", seconds(max(p.Breaker.OpenMax, p.Breaker.Open)), "max_ejection_percent", 100)
+		balancing = of("healthy_panic_threshold", of("value", 0)) // above 0 a service that fails as a whole would keep its load
 	}
 	connect := 5 * time.Second // Envoy's default, which its files need to say
 	return of("@type", "type.googleapis.com/envoy.config.cluster.v3.Cluster", "name", c.Name, "type", "EDS",
 		"eds_cluster_config", of("eds_config", object{{"ads", object{}}, {"resource_api_version", "V3"}}), "connect_timeout", seconds(connect),
-		"circuit_breakers", of("thresholds", list{limits}), "outlier_detection", outlier)
+		"circuit_breakers", of("thresholds", list{limits}), "outlier_detection", outlier, "common_lb_config", balancing)
 }

@@ -198,13 +198,22 @@ func nothing(p policy.Policy) policy.Policy {
 	n := foreign.Undivided(foreign.Bare(policy.Policy{Safe: p.Safe}, 1, backoff.Backoff{}))
 	n.Timeout.Call, n.Timeout.Idle, n.Timeout.HopMargin = policy.Off, policy.Off, policy.Off
 	n.Retry.Hold, n.Partitions = policy.Off, policy.Partitions{}
-	return plain(n)
+	after := n.Retry.MaxAfter
+	n = plain(n)
+	n.Retry.MaxAfter = after // which counts as soon as a format has retries
+	return n
 }
 
 // plain is a policy with all of its defaults. What has no effect is empty, so that policies that do the
 // same are the same.
 func plain(p policy.Policy) policy.Policy {
 	p = p.Resolved().Clone()
+	for _, list := range []*[]int{&p.HTTP.Transient, &p.HTTP.Permanent} {
+		slices.Sort(*list)
+	}
+	for _, list := range []*[]policy.GRPCCode{&p.GRPC.Transient, &p.GRPC.Permanent} {
+		slices.Sort(*list)
+	}
 	if p.Hedge.Off || p.Hedge.Max <= 0 {
 		p.Hedge = policy.Hedge{}
 	}
@@ -234,6 +243,9 @@ func plain(p policy.Policy) policy.Policy {
 	}
 	if p.Breaker.Off {
 		p.Breaker = policy.Breaker{Off: true}
+	}
+	if p.Breaker.OpenMax <= p.Breaker.Open {
+		p.Breaker.OpenGrowth = 1
 	}
 	if p.Bulkhead.Off {
 		p.Bulkhead = policy.Bulkhead{Off: true}

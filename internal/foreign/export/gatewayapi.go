@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/internal/foreign"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -35,9 +34,11 @@ func gatewayAPI() *Format {
 		{ID: "one", Key: "retry.attempts", Source: gatewayRetry, when: noRetries},
 		{ID: "reads only", Key: "safe", Target: "rules[].matches[].method", Fate: foreign.Nearly, Source: gatewayRetry, when: unsafe, set: func(*call) {}, Text: readsAlone},
 		{ID: "the first wait", Key: "retry.backoff", Target: "rules[].retry.backoff", Fate: foreign.Nearly, Source: gatewayRetry, when: retries,
-			set:  func(c *call) { c.comes.Retry.Backoff = backoff.Const(full(c.p.Retry.Backoff.Base, 0).Base) },
-			Text: "%s is the least time between attempts; how waits grow is the implementation's, and here %s",
-			args: func(c *call) []any { return []any{spell(c.comes.Retry.Backoff.Base), waits(c.p.Retry.Backoff)} }},
+			set:  tenfold,
+			Text: "%s bounds the first wait; how waits grow is the implementation's, with Envoy up to %s; here %s",
+			args: func(c *call) []any {
+				return []any{spell(c.comes.Retry.Backoff.Base), spell(c.comes.Retry.Backoff.Cap), waits(c.p.Retry.Backoff)}
+			}},
 		statuses(gatewayRetry),
 		{ID: "statuses", Key: "http.transient", Target: "rules[].retry.codes", Source: gatewayRetry, when: both(retries, func(c *call) bool { return len(c.p.HTTP.Transient) > 0 })},
 		{ID: "statuses", Key: "http.permanent", Target: "rules[].retry.codes", Source: gatewayRetry, when: both(retries, func(c *call) bool { return len(c.p.HTTP.Permanent) > 0 })},

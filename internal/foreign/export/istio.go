@@ -92,6 +92,11 @@ func shares(target, source string, least int) []Mapping {
 	}
 }
 
+// tenfold is the backoff that Envoy makes of a first wait.
+func tenfold(c *call) {
+	c.comes.Retry.Backoff = full(c.p.Retry.Backoff.Base, 10*max(inMillis(c.p.Retry.Backoff.Base), time.Millisecond))
+}
+
 func istio() *Format {
 	own := slices.Concat([]Mapping{
 		{ID: "bounded", Key: "timeout.call", Target: "http[].timeout", Source: istioTimes, when: callBounded},
