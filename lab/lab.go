@@ -145,6 +145,10 @@ type Options struct {
 	// of As: two dependencies of one file are compared by it. Nil means As.
 	AgainstAs map[string]string
 
+	// Theirs are another system's policies in place of Config, and AgainstTheirs in place of
+	// Against. As and AgainstAs name their routes for policies of the scenario. Nil means none.
+	Theirs, AgainstTheirs *Foreign
+
 	// Rival is the name of one of Opponents. Empty means what the scenario says, if
 	// Against is nil too.
 	Rival string
@@ -210,28 +214,64 @@ func (o *Options) options() (made scenario.Options, err error) {
 		}
 		made.Record = (*scenario.Recording)(o.Record)
 	}
-	if made.Policies, err = side(o.Config, o.As); err != nil {
+	if made.Policies, err = o.first(); err != nil {
 		return made, err
 	}
-	as, against := o.As, o.Against
+	if !o.Alone {
+		made.Against, err = o.other(&made.Policies)
+	} else if len(o.AgainstAs) > 0 {
+		err = errNoAgainst
+	}
+	return made, err
+}
+
+// errNoAgainst is the error of names for a side that there is not.
+var errNoAgainst = errors.New("lab: AgainstAs names dependencies of a file to compare with, and none is given")
+
+// first is the side of Config.
+func (o *Options) first() (scenario.Policies, error) {
+	if o.Theirs == nil {
+		return side(o.Config, o.As)
+	}
+	if o.Config != nil {
+		return scenario.Policies{}, errors.New("lab: Config and Theirs are for the same side: give one")
+	}
+	return o.Theirs.side(o.As)
+}
+
+// other is the side of Against; nil if there is none.
+func (o *Options) other(first *scenario.Policies) (*scenario.Policies, error) {
+	as, against, theirs := o.As, o.Against, o.AgainstTheirs
 	if len(o.AgainstAs) > 0 {
-		if o.Alone || o.Rival != "" || against == nil && o.Config == nil {
-			return made, errors.New("lab: AgainstAs names dependencies of a file to compare with, and none is given")
+		if as = o.AgainstAs; against == nil && theirs == nil {
+			against, theirs = o.Config, o.Theirs
 		}
-		if as = o.AgainstAs; against == nil {
-			against = o.Config
+		if o.Rival != "" || against == nil && theirs == nil {
+			return nil, errNoAgainst
 		}
 	}
 	switch {
-	case o.Alone:
+	case against != nil && theirs != nil:
+		return nil, errors.New("lab: Against and AgainstTheirs are for the same side: give one")
+	case theirs != nil:
+		if len(o.AgainstAs) == 0 && o.Theirs == nil {
+			as = nil // As is of Config's dependencies
+		}
+		made, err := theirs.side(as)
+		return &made, err
 	case against != nil:
-		other, wrong := side(against, as)
-		tellApart(&made.Policies, o.Config, &other, against)
-		made.Against, err = &other, wrong
+		if len(o.AgainstAs) == 0 && o.Theirs != nil {
+			as = nil // As is of Theirs' routes
+		}
+		made, err := side(against, as)
+		if o.Config != nil {
+			tellApart(first, o.Config, &made, against)
+		}
+		return &made, err
 	case o.Rival != "":
-		made.Against, err = o.rival()
+		return o.rival()
 	}
-	return made, err
+	return nil, nil
 }
 
 // Report is what the runs of a scenario came to. It is not changed once it is made,

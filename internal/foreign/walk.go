@@ -194,7 +194,7 @@ func (w *Walker) Remark(v *Value, fate Fate, text string) {
 	if v == nil || v.Key == nil {
 		return
 	}
-	said := Remark{Line: v.Key.Line, Col: v.Key.Col, Key: clip(v.Path, 200), Fate: fate, Text: strings.ReplaceAll(text, "{}", clip(v.Tree.Text, 40))}
+	said := Remark{Line: v.Key.Line, Col: v.Key.Col, Key: clip(cmp.Or(v.Path, "the document"), 200), Fate: fate, Text: strings.ReplaceAll(text, "{}", clip(v.Tree.Text, 40))}
 	if i, ok := w.remarks[v]; ok {
 		w.Import.Remarks[i] = said
 		return

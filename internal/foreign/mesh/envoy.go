@@ -78,14 +78,29 @@ func readEnvoy(f *foreign.File) *foreign.Import {
 		}
 	}
 	for i, c := range r.clusters {
+		r.idle(c)
 		if !r.used[c] {
 			name := c.Get("name").Word(fmt.Sprint("cluster-", i))
-			p := r.begun("cluster "+name, c.Line(1))
+			p := r.begun("cluster "+name, c)
 			r.cluster(p, c, "DEFAULT")
 			p.route(r.Walker, name)
 		}
 	}
 	return r.Done()
+}
+
+// idle says of thresholds that no route has their priority.
+func (r *envoy) idle(c *foreign.Value) {
+	if !r.used[c] {
+		return
+	}
+	for _, t := range c.Get("circuit_breakers.thresholds").All() {
+		if priority := t.Get("priority").Word("DEFAULT"); !r.used[t] {
+			for _, at := range t.All() {
+				r.Remark(at, foreign.Lost, "it is for routes of priority "+priority+", and no route of this file that leads here has it")
+			}
+		}
+	}
 }
 
 // document reads a document, or a resource of one.
@@ -134,9 +149,9 @@ func (r *envoy) listener(v *foreign.Value) {
 }
 
 // begun is a plan with Envoy's defaults.
-func (r *envoy) begun(title string, line int) *plan {
+func (r *envoy) begun(title string, at *foreign.Value) *plan {
 	return &plan{
-		title: title, line: line,
+		title: title, line: at.Line(1), at: at, mesh: "Envoy",
 		call: by(15 * time.Second), attempt: by[time.Duration](none), idle: by(5 * time.Minute),
 		tries: by(1), base: by(25 * time.Millisecond), longest: by(250 * time.Millisecond),
 		limit: by(1024), queue: by(none),
@@ -149,7 +164,7 @@ func (r *envoy) route(of routesOf, host, v *foreign.Value, i, j int) {
 	hostName := host.Get("name").Word(fmt.Sprint("host-", i))
 	label := v.Get("name").Word("")
 	title := fmt.Sprintf("virtual host %s, routes[%d]", hostName, j)
-	p := r.begun(title, v.Line(1))
+	p := r.begun(title, v)
 	action := v.Get("route")
 	r.times(p, of.manager, action)
 	retry := action.Get("retry_policy")
@@ -239,6 +254,7 @@ func (r *envoy) cluster(p *plan, v *foreign.Value, priority string) {
 	for _, t := range v.Get("circuit_breakers.thresholds").All() {
 		if t.Get("priority").Word("DEFAULT") == priority {
 			r.thresholds(p, t)
+			r.used[t] = true
 		}
 	}
 	for _, at := range append(v.Get("typed_extension_protocol_options").All(), v) {

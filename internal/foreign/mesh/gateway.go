@@ -71,7 +71,7 @@ func readGateway(f *foreign.File) *foreign.Import {
 	for _, c := range r.constraints {
 		if !r.used[c] && c.Get("spec.retryConstraint") != nil {
 			name := strings.TrimPrefix(namespaceOf(c)+"/"+c.Get("metadata.name").Word("unnamed"), "default/")
-			p := r.begun("XBackendTrafficPolicy "+name, c.Line(1))
+			p := r.begun("XBackendTrafficPolicy "+name, c.Get("spec.retryConstraint"))
 			p.tries = by(2)
 			r.constrain(p, c)
 			p.route(r.Walker, name)
@@ -82,9 +82,9 @@ func readGateway(f *foreign.File) *foreign.Import {
 
 // begun is a plan with what the Gateway API says of what is not written: no timeout and no retry. How often and
 // when is left to implementations; here it is as in Envoy, which most are made of.
-func (r *gateway) begun(title string, line int) *plan {
+func (r *gateway) begun(title string, at *foreign.Value) *plan {
 	return &plan{
-		title: title, line: line,
+		title: title, line: at.Line(1), at: at, mesh: "the Gateway API",
 		call: by[time.Duration](none), attempt: by[time.Duration](none), idle: by[time.Duration](none),
 		tries: by(1), base: by(25 * time.Millisecond), longest: by(250 * time.Millisecond),
 		limit: by(none), queue: by(none),
@@ -95,7 +95,7 @@ func (r *gateway) begun(title string, line int) *plan {
 func (r *gateway) rule(object, v *foreign.Value, i, of int) {
 	name := namespaceOf(object) + "/" + object.Get("metadata.name").Word("unnamed")
 	kind := textOf(object.Tree.Get("kind"))
-	p := r.begun(fmt.Sprintf("%s %s, rules[%d]", kind, name, i), v.Line(1))
+	p := r.begun(fmt.Sprintf("%s %s, rules[%d]", kind, name, i), v)
 	r.times(p, v)
 	r.retries(p, v)
 	r.backend(p, object, v)

@@ -84,9 +84,9 @@ func hostOf(host, namespace string) string {
 func namespaceOf(v *foreign.Value) string { return v.Get("metadata.namespace").Word("default") }
 
 // begun is a plan with Istio's defaults.
-func begun(title string, line int) *plan {
+func begun(title string, at *foreign.Value) *plan {
 	return &plan{
-		title: title, line: line,
+		title: title, line: at.Line(1), at: at, mesh: "Istio",
 		call: by[time.Duration](none), attempt: by[time.Duration](none), idle: by[time.Duration](none),
 		tries: by(3), base: by(25 * time.Millisecond), longest: by(250 * time.Millisecond),
 		limit: by(none), queue: by(none),
@@ -105,7 +105,7 @@ func (r *istio) http(object, v *foreign.Value, i int) {
 		return // it is answered by the mesh
 	}
 	name := namespaceOf(object) + "/" + object.Get("metadata.name").Word("unnamed")
-	p := begun(fmt.Sprintf("VirtualService %s, http[%d]", name, i), v.Line(1))
+	p := begun(fmt.Sprintf("VirtualService %s, http[%d]", name, i), v)
 	if call := v.Get("timeout"); call != nil {
 		if p.call.take(call, call.Span); call.Span == 0 {
 			p.call.is = none
@@ -125,14 +125,20 @@ func (r *istio) http(object, v *foreign.Value, i int) {
 
 func (r *istio) retries(v *foreign.Value, p *plan) {
 	of := v.Get("retries")
-	if n := of.Get("attempts"); n != nil || of != nil {
-		p.tries.take(of, 1) // attempts of zero, written or not, switch retries off
-		if n != nil {
-			p.tries.take(n, int(min(n.Number, 1<<20))+1)
-		}
+	if at := of.Get("retryOn"); at != nil {
+		retryOn(r.Walker, p, at, nil, nil, true)
+	}
+	n := of.Get("attempts")
+	if of == nil || n == nil && of.Tree.Get("attempts") != nil { // a mistake, which is said
+		return
+	}
+	p.tries.take(of, 1) // attempts of zero, written or not, switch retries off
+	if n != nil {
+		p.tries.take(n, int(min(n.Number, 1<<20))+1)
 	}
 	if p.tries.is == 1 {
-		r.Remark(of.Get("attempts"), foreign.Kept, "no retries")
+		p.statuses, p.codes = said[[]int]{}, said[[]policy.GRPCCode]{}
+		r.Remark(n, foreign.Kept, "no retries")
 		for _, key := range []string{"perTryTimeout", "backoff", "retryOn", "retryRemoteLocalities", "retryIgnorePreviousHosts"} {
 			r.Remark(of.Get(key), foreign.Lost, "without attempts Istio makes no retries and ignores it")
 		}
@@ -144,9 +150,6 @@ func (r *istio) retries(v *foreign.Value, p *plan) {
 	if at := of.Get("backoff"); at != nil {
 		p.base.take(at, at.Span)
 		p.longest.is = tenfold(at.Span)
-	}
-	if at := of.Get("retryOn"); at != nil {
-		retryOn(r.Walker, p, at, nil, nil, true)
 	}
 }
 
@@ -311,13 +314,13 @@ func (r *istio) alone(d *destination) {
 	name := namespaceOf(d.Value) + "/" + d.Get("metadata.name").Word("unnamed")
 	base := strings.TrimPrefix(name, "default/")
 	if !d.used[""] {
-		p := begun("DestinationRule "+name, d.Line(1))
+		p := begun("DestinationRule "+name, d.Get("spec"))
 		r.rule(p, d, "", 0)
 		p.route(r.Walker, base)
 	}
 	for i, of := range d.Get("spec.trafficPolicy.portLevelSettings").All() {
 		port := of.Get("port.number").NumberOr(0)
-		p := begun(fmt.Sprintf("DestinationRule %s, port %v", name, port), of.Line(d.Line(1)))
+		p := begun(fmt.Sprintf("DestinationRule %s, port %v", name, port), of)
 		r.rule(p, d, "", port)
 		p.route(r.Walker, fmt.Sprintf("%s/port-%v", base, orNumber(port, i)))
 	}
@@ -326,7 +329,7 @@ func (r *istio) alone(d *destination) {
 		if s.Get("trafficPolicy") == nil || subset == "" || d.used[subset] {
 			continue
 		}
-		p := begun("DestinationRule "+name+", subset "+subset, s.Line(d.Line(1)))
+		p := begun("DestinationRule "+name+", subset "+subset, s)
 		r.rule(p, d, subset, 0)
 		p.route(r.Walker, base+"/"+subset)
 	}

@@ -39,7 +39,8 @@ func TestEachLineOfATableHasACase(t *testing.T) {
 			lines := strings.Split(string(text), "\n")
 			judged := map[string]bool{}
 			for _, r := range got.Remarks {
-				if _, want, ok := strings.Cut(lines[r.Line-1], " # "); ok {
+				ruled := slices.ContainsFunc(tables[f.Name], func(rule foreign.Rule) bool { return matches(shared(rule.Key), plainKey(r.Key)) })
+				if _, want, ok := strings.Cut(lines[r.Line-1], " # "); ok && (ruled || r.Fate == foreign.Unknown) {
 					judge(t, got, r, want)
 					judged[plainKey(r.Key)] = true
 				}

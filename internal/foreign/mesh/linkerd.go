@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -76,7 +77,7 @@ func readLinkerd(f *foreign.File) *foreign.Import {
 	}
 	for _, s := range r.services {
 		if !s.used && r.says(s.notes) {
-			p := r.begun("Service "+fullName(s.Value), s.Line(1))
+			p := r.begun("Service "+fullName(s.Value), s.notes)
 			r.retries(p, s.notes)
 			r.times(p, s.notes)
 			r.accrual(p, s.notes)
@@ -121,9 +122,9 @@ func (r *linkerd) says(notes *foreign.Value) bool {
 }
 
 // begun is a plan with Linkerd's defaults: no timeout, no retry, and a retry without a wait.
-func (r *linkerd) begun(title string, line int) *plan {
+func (r *linkerd) begun(title string, at *foreign.Value) *plan {
 	return &plan{
-		title: title, line: line,
+		title: title, line: at.Line(1), at: at, mesh: "Linkerd",
 		call: by[time.Duration](none), attempt: by[time.Duration](none), idle: by[time.Duration](none),
 		tries: by(1), base: by[time.Duration](none), longest: by[time.Duration](none),
 		limit: by(none), queue: by(none),
@@ -152,13 +153,16 @@ func (r *linkerd) route(v *annotated) {
 		rules = []*foreign.Value{nil}
 	}
 	for i, rule := range rules {
-		name := fullName(v.Value)
+		name, at := fullName(v.Value), rule
+		if at == nil {
+			at = v.Value
+		}
 		if len(rules) > 1 {
 			name += fmt.Sprintf("/%d", i)
 		}
-		p := r.begun(fmt.Sprintf("%s %s, rules[%d]", textOf(v.Tree.Get("kind")), fullName(v.Value), i), rule.Line(v.Line(1)))
-		r.retries(p, nearer(v.notes, of, "retry.linkerd.io/"))
-		r.times(p, nearer(v.notes, of, "timeout.linkerd.io/"))
+		p := r.begun(fmt.Sprintf("%s %s, rules[%d]", textOf(v.Tree.Get("kind")), fullName(v.Value), i), at)
+		r.retries(p, r.nearer(v.notes, of, "retry.linkerd.io/"))
+		r.times(p, r.nearer(v.notes, of, "timeout.linkerd.io/"))
 		r.accrual(p, of)
 		r.ownTimes(p, rule)
 		p.route(r.Walker, strings.TrimPrefix(name, "default/"))
@@ -174,13 +178,17 @@ func treesOf(t *yamlstrict.Tree) []*yamlstrict.Tree {
 }
 
 // nearer is the route's annotations if any of them is of a group, else those of its Service.
-func nearer(own, of *foreign.Value, group string) *foreign.Value {
-	for _, v := range own.All() {
-		if strings.HasPrefix(v.Name, group) {
-			return own
+func (r *linkerd) nearer(own, of *foreign.Value, group string) *foreign.Value {
+	has := func(v *foreign.Value) bool { return strings.HasPrefix(v.Name, group) }
+	if !slices.ContainsFunc(own.All(), has) {
+		return of
+	}
+	for _, v := range of.All() {
+		if has(v) {
+			r.Remark(v, foreign.Lost, "a route to this Service has annotations of "+group+" itself, and then none of the Service's counts")
 		}
 	}
-	return of
+	return own
 }
 
 // ownTimes takes the timeouts of a rule of a route, which count before annotations.
@@ -323,7 +331,7 @@ func (r *linkerd) profile(v *foreign.Value) {
 	name := strings.TrimSuffix(v.Get("metadata.name").Word("unnamed"), ".svc.cluster.local")
 	for i, route := range v.Get("spec.routes").All() {
 		label := route.Get("name").Word(strconv.Itoa(i))
-		p := r.begun(fmt.Sprintf("ServiceProfile %s, route %s", name, short(label)), route.Line(v.Line(1)))
+		p := r.begun(fmt.Sprintf("ServiceProfile %s, route %s", name, short(label)), route)
 		p.call = by(10 * time.Second)
 		if at := route.Get("timeout"); at != nil && at.Span > 0 {
 			p.call.take(at, at.Span)

@@ -33,6 +33,8 @@ const none = policy.Off
 type plan struct {
 	title string
 	line  int
+	at    *foreign.Value // what says it, for remarks on what it does not say
+	mesh  string
 
 	call, attempt, idle, body said[time.Duration] // none: no bound
 	tries                     said[int]           // with the first
@@ -74,6 +76,7 @@ type ejection struct {
 // route makes a route of a plan.
 func (p *plan) route(w *foreign.Walker, name string) {
 	p.fit(w)
+	p.defaults(w)
 	r := foreign.Route{Dependency: w.Names.Make(name), Title: p.title, Line: p.line, From: map[string]int{}}
 	r.Plays = p.plays()
 	p.written(&r)
@@ -125,6 +128,49 @@ func (p *plan) fit(w *foreign.Walker) {
 	p.breaker.failures.is = min(p.breaker.failures.is, 1<<10)
 	p.breaker.open.is = within(p.breaker.open.is, time.Millisecond, maxTime)
 	p.breaker.most.is = within(p.breaker.most.is, p.breaker.open.is, maxTime)
+}
+
+// defaults says what the mesh does that the file does not say, where gabion's defaults do something else.
+func (p *plan) defaults(w *foreign.Walker) {
+	retries := ""
+	if p.tries.is > 1 {
+		wait := "at once"
+		if p.base.is > 0 {
+			wait = "after up to " + policy.FormatDuration(p.base.is)
+		}
+		if p.base.at == nil {
+			retries = fmt.Sprintf("the first retry goes %s there; here gabion's default counts, up to 1s", wait)
+		}
+		if !p.budget.bounded {
+			retries = joined(retries, fmt.Sprintf("nothing bounds retries there, so an outage meets %d.0× the load; here gabion's own budget does", p.tries.is))
+		}
+	}
+	if p.tries.at != nil && retries != "" {
+		w.Remark(p.tries.at, foreign.Nearly, fmt.Sprintf("%d attempts in all; %s", p.tries.is, retries))
+		retries = ""
+	} else if p.tries.at == nil && p.tries.is > 1 {
+		retries = joined(fmt.Sprintf("%s makes %d retries if nothing is said, and gabion 2", p.mesh, p.tries.is-1), retries)
+	} else if p.tries.at == nil {
+		retries = p.mesh + " makes no retries if nothing is said, and gabion 2"
+	}
+	times := ""
+	if p.call.at == nil {
+		there := "no timeout"
+		if p.call.is > 0 {
+			there = "a timeout of " + policy.FormatDuration(p.call.is)
+		}
+		times = p.mesh + " has " + there + " if nothing is said, and gabion 15s for a call and 4s for an attempt"
+	}
+	if text := joined(retries, times); text != "" {
+		w.Remark(p.at, foreign.Nearly, text)
+	}
+}
+
+func joined(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
 }
 
 func (b *budget) fit(w *foreign.Walker) {
