@@ -64,8 +64,8 @@ func dapr() *Format {
 
 // trip makes a breaker of Dapr's.
 func trip(c *call) {
-	b := foreign.Steady(c.p.Breaker.Open)
-	b.Consecutive, b.Probes, b.ProbeCalls, b.CloseAfter = c.p.Breaker.Consecutive, c.p.Breaker.Probes, c.p.Breaker.Probes, c.p.Breaker.Probes
+	b := inRowOnly(c)
+	b.Probes, b.ProbeCalls, b.CloseAfter = c.p.Breaker.Probes, c.p.Breaker.Probes, c.p.Breaker.Probes
 	c.comes.Breaker = b
 }
 

@@ -12,6 +12,7 @@ import (
 const (
 	envoyAPI     = "https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/"
 	envoyRoute   = envoyAPI + "route/v3/route_components.proto#envoy-v3-api-field-config-route-v3-routeaction-timeout"
+	envoyIdle    = envoyAPI + "route/v3/route_components.proto#envoy-v3-api-field-config-route-v3-routeaction-idle-timeout"
 	envoyRetry   = envoyAPI + "route/v3/route_components.proto#config-route-v3-retrypolicy"
 	envoyLimits  = envoyAPI + "cluster/v3/circuit_breaker.proto"
 	envoyOutlier = envoyAPI + "cluster/v3/outlier_detection.proto"
@@ -30,6 +31,8 @@ func envoy() *Format {
 	own := slices.Concat([]Mapping{
 		{ID: "bounded", Key: "timeout.call", Target: "route.timeout", Source: envoyRoute, when: callBounded},
 		{ID: "bounded", Key: "timeout.attempt", Target: "retry_policy.per_try_timeout", Source: envoyRetry, when: attemptBounded},
+		{ID: "bounded", Key: "timeout.idle", Target: "route.idle_timeout", Fate: foreign.Nearly, Source: envoyIdle, when: silence, set: idle, Text: idleText, args: idleArgs},
+		{ID: "off", Key: "timeout.idle", Target: "route.idle_timeout", Source: envoyIdle, when: not(silence)},
 		{ID: "several", Key: "retry.attempts", Target: "retry_policy.num_retries", Source: envoyRetry, when: retries},
 		{ID: "one", Key: "retry.attempts", Source: envoyRetry, when: noRetries},
 		{ID: "reads only", Key: "safe", Target: "match.headers", Fate: foreign.Nearly, Source: envoyRetry, when: unsafe, set: func(*call) {}, Text: readsOnly},
@@ -71,11 +74,7 @@ func envoyText(c *call) string {
 		if methods != "" {
 			match = of("prefix", "/", "headers", list{of("name", ":method", "string_match", of("safe_regex", of("regex", methods)))})
 		}
-		timeout := "0s"
-		if p.Timeout.Call > 0 {
-			timeout = seconds(p.Timeout.Call)
-		}
-		return of("match", match, "route", of("cluster", name, "timeout", timeout, "retry_policy", unless(p.Retry.Attempts < 2, envoyRetries(p, retryOn))))
+		return of("match", match, "route", of("cluster", name, "timeout", seconds(max(p.Timeout.Call, 0)), "idle_timeout", seconds(max(p.Timeout.Idle, 0)), "retry_policy", unless(p.Retry.Attempts < 2, envoyRetries(p, retryOn))))
 	}
 	all := slices.Concat([]string{"connect-failure", "refused-stream", "reset", "retriable-status-codes"}, repeated(p))
 	routes := list{route(strings.Join(all, ","), "")}

@@ -136,10 +136,17 @@ const (
 
 // eject makes a breaker of outlier detection.
 func eject(c *call) {
-	b := foreign.Steady(c.p.Breaker.Open)
-	b.Consecutive, b.OpenGrowth = c.p.Breaker.Consecutive, 2
+	b := inRowOnly(c)
+	b.OpenGrowth = 2
 	b.Probes, b.ProbeCalls, b.CloseAfter, b.ReopenAfter = 100, 100, 1, b.Consecutive
 	c.comes.Breaker = b
+}
+
+// inRowOnly is a breaker of nothing but failures in a row.
+func inRowOnly(c *call) policy.Breaker {
+	b := foreign.Steady(c.p.Breaker.Open)
+	b.Consecutive, b.Window = c.p.Breaker.Consecutive, max(b.Window, 2*c.comes.Timeout.Attempt)
+	return b
 }
 
 // atOnce makes a bulkhead without a queue.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/internal/foreign"
+	"github.com/gabion-go/gabion/policy"
 )
 
 const (
@@ -19,16 +20,14 @@ func linkerd() *Format {
 	own := slices.Concat([]Mapping{
 		{ID: "bounded", Key: "timeout.call", Target: "timeout.linkerd.io/request", Source: linkerdTimes, when: callBounded},
 		{ID: "bounded", Key: "timeout.attempt", Target: "retry.linkerd.io/timeout", Source: linkerdRetry, when: attemptBounded},
-		{ID: "bounded", Key: "timeout.idle", Target: "timeout.linkerd.io/idle", Fate: foreign.Nearly, Source: linkerdTimes, when: func(c *call) bool { return c.p.Timeout.Idle > 0 },
-			set:  func(c *call) { c.comes.Timeout.Idle = inMillis(c.p.Timeout.Idle) },
-			Text: "%s of silence end a request also before its answer begins", args: func(c *call) []any { return []any{spell(c.comes.Timeout.Idle)} }},
+		{ID: "bounded", Key: "timeout.idle", Target: "timeout.linkerd.io/idle", Fate: foreign.Nearly, Source: linkerdTimes, when: silence, set: idle, Text: idleText, args: idleArgs},
 		{ID: "several", Key: "retry.attempts", Target: "retry.linkerd.io/limit", Source: linkerdRetry, when: retries},
 		{ID: "one", Key: "retry.attempts", Source: linkerdRetry, when: noRetries},
 		{ID: "reads only", Key: "safe", Target: "rules[].matches[].method", Fate: foreign.Nearly, Source: linkerdRetry, when: unsafe, set: func(*call) {}, Text: readsAlone},
 		{ID: "at once", Key: "retry.backoff", Fate: foreign.Lost, Source: linkerdRetry, when: retries, set: func(c *call) { c.comes.Retry.Backoff = backoff.Const(0) },
 			Text: "a retry goes at once; here %s", args: func(c *call) []any { return []any{waits(c.p.Retry.Backoff)} }},
 		statuses(linkerdRetry),
-	}, lists("retry.linkerd.io/http and /grpc", linkerdRetry),
+	}, linkerdLists(),
 		[]Mapping{
 			{ID: "off", Key: "retry.budget", Fate: foreign.Nearly, Source: linkerdRetry, when: func(c *call) bool { return retries(c) && c.p.Retry.Budget.Off }, set: func(*call) {},
 				Text: "no budget, as here: in an outage %d attempts are %s× the load",
@@ -49,44 +48,56 @@ func linkerd() *Format {
 
 // accrue makes a breaker of Linkerd's failure accrual.
 func accrue(c *call) {
-	b := foreign.Steady(c.p.Breaker.Open)
-	b.Consecutive, b.OpenGrowth, b.CloseAfter = c.p.Breaker.Consecutive, 2, 1
+	b := inRowOnly(c)
+	b.OpenGrowth, b.CloseAfter = 2, 1
 	c.comes.Breaker = b
 }
 
+// linkerdText writes annotations of the Service. Where only reads are repeated they are those of two
+// HTTPRoutes: a route's own take the place of the Service's.
 func linkerdText(c *call) string {
 	p, at, name := c.comes, placeOf(c.Host), objectName(c.Name)
-	route := func(name string, matches list, again bool) object {
-		notes := of("timeout.linkerd.io/request", unless(p.Timeout.Call <= 0, units(p.Timeout.Call)), "timeout.linkerd.io/idle", unless(p.Timeout.Idle <= 0, units(p.Timeout.Idle)))
-		if again && p.Retry.Attempts > 1 {
-			notes = append(notes, of("retry.linkerd.io/http", unless(len(transient(p)) == 0, numbers(transient(p))),
-				"retry.linkerd.io/limit", number(float64(p.Retry.Attempts-1)),
-				"retry.linkerd.io/timeout", unless(p.Timeout.Attempt <= 0, units(p.Timeout.Attempt)))...)
-		}
+	times := of("timeout.linkerd.io/request", unless(p.Timeout.Call <= 0, oneUnit(p.Timeout.Call)), "timeout.linkerd.io/idle", unless(p.Timeout.Idle <= 0, oneUnit(p.Timeout.Idle)))
+	again := of("retry.linkerd.io/limit", number(float64(p.Retry.Attempts-1)), "retry.linkerd.io/timeout", unless(p.Timeout.Attempt <= 0, oneUnit(p.Timeout.Attempt)),
+		"retry.linkerd.io/http", unless(len(transient(p)) == 0, numbers(transient(p))))
+	accrual := linkerdAccrual(p.Breaker)
+	service := func(notes ...object) object {
+		return of("apiVersion", "v1", "kind", "Service", "metadata", at.metadata(at.name, slices.Concat(notes...)))
+	}
+	switch {
+	case p.Retry.Attempts < 2:
+		return yaml(service(times, accrual))
+	case !unsafe(c):
+		return yaml(service(times, again, of("retry.linkerd.io/grpc", unless(len(repeated(p)) == 0, strings.Join(repeated(p), ","))), accrual))
+	}
+	route := func(name string, matches list, notes object) object {
 		rule := of("matches", matches, "backendRefs", list{of("name", at.name, "port", at.port)})
 		return of("apiVersion", "gateway.networking.k8s.io/v1", "kind", "HTTPRoute", "metadata", at.metadata(name, notes),
 			"spec", of("parentRefs", list{at.parent()}, "rules", list{rule}))
 	}
-	routes := []object{route(name, nil, true)}
-	if unsafe(c) {
-		routes = []object{route(name+"-reads", methods(), true), route(name, nil, false)}
+	routes := []object{route(name+"-reads", methods(), slices.Concat(times, again)), route(name, nil, times)}
+	if len(accrual) > 0 {
+		routes = append(routes, service(accrual))
 	}
-	b := p.Breaker
-	var service object
-	if !b.Off || p.Retry.Attempts > 1 && p.Safe {
-		notes := of()
-		if !b.Off {
-			const accrual = "balancer.linkerd.io/failure-accrual"
-			jitter := number(float64(max(b.OpenJitter, 0)))
-			notes = of(accrual, "consecutive", accrual+"-consecutive-max-failures", number(float64(b.Consecutive)), accrual+"-consecutive-min-penalty", units(b.Open),
-				accrual+"-consecutive-max-penalty", units(max(b.OpenMax, b.Open)), accrual+"-consecutive-jitter-ratio", jitter)
-		}
-		if p.Retry.Attempts > 1 && p.Safe { // a route of HTTP has no conditions of gRPC
-			notes = append(notes, of("retry.linkerd.io/grpc", unless(len(repeated(p)) == 0, strings.Join(repeated(p), ",")))...)
-		}
-		if len(notes) > 0 {
-			service = of("apiVersion", "v1", "kind", "Service", "metadata", at.metadata(at.name, notes))
+	return yaml(routes...)
+}
+
+func linkerdAccrual(b policy.Breaker) object {
+	const accrual = "balancer.linkerd.io/failure-accrual"
+	if b.Off {
+		return nil
+	}
+	return of(accrual, "consecutive", accrual+"-consecutive-max-failures", number(float64(b.Consecutive)), accrual+"-consecutive-min-penalty", oneUnit(b.Open),
+		accrual+"-consecutive-max-penalty", oneUnit(max(b.OpenMax, b.Open)), accrual+"-consecutive-jitter-ratio", number(float64(max(b.OpenJitter, 0))))
+}
+
+// linkerdLists are those of Envoy. A route of HTTP has no conditions of gRPC, and gRPC's calls are no reads.
+func linkerdLists() []Mapping {
+	all := lists("retry.linkerd.io/http and /grpc", linkerdRetry)
+	for i, m := range all {
+		if strings.HasPrefix(m.Key, "grpc.") {
+			all[i].when = both(m.when, func(c *call) bool { return c.p.Safe })
 		}
 	}
-	return yaml(append(routes, service)...)
+	return all
 }

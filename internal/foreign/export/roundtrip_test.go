@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/gabion-go/gabion/internal/foreign"
-	"github.com/gabion-go/gabion/internal/foreign/mesh"
+	"github.com/gabion-go/gabion/internal/foreign/formats"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -16,8 +16,11 @@ import (
 // readers are the readers of the formats that have one.
 func readers() map[string]foreign.Format {
 	all := map[string]foreign.Format{}
-	for _, f := range mesh.Formats() {
+	for _, f := range formats.All() {
 		all[f.Name] = f
+		if f.Name == "grpc-service-config" {
+			all["grpc"] = f
+		}
 	}
 	return all
 }

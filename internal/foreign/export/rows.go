@@ -167,6 +167,13 @@ func shaped(s policy.BudgetShape) func(*call) bool {
 	return func(c *call) bool { return budgeted(c) && c.p.Retry.Budget.Shape == s }
 }
 
+// The lines of a silent answer, where silence ends a request.
+const idleText = "%s of silence end a request also before its answer begins"
+
+func silence(c *call) bool   { return c.p.Timeout.Idle > 0 }
+func idle(c *call)           { c.comes.Timeout.Idle = inMillis(c.p.Timeout.Idle) }
+func idleArgs(c *call) []any { return []any{spell(c.comes.Timeout.Idle)} }
+
 // extra is the share of a policy's load that its budget lets re-sends add while all goes on as
 // before.
 func extra(b policy.Budget) float64 {

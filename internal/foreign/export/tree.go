@@ -176,6 +176,19 @@ func seconds(d time.Duration) string {
 	return strings.TrimRight(strings.TrimRight(text, "0"), ".") + "s"
 }
 
+// oneUnit writes a time in the largest unit that it is a whole number of, as Linkerd reads it: "90s".
+func oneUnit(d time.Duration) string {
+	switch {
+	case d%time.Hour == 0 && d > 0:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	case d%time.Minute == 0 && d > 0:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d%time.Second == 0:
+		return fmt.Sprintf("%ds", d/time.Second)
+	}
+	return fmt.Sprintf("%dms", d/time.Millisecond)
+}
+
 // units writes a time in whole hours, minutes, seconds and milliseconds, as Go, Istio and the Gateway
 // API read it: "1m30s".
 func units(d time.Duration) string {
