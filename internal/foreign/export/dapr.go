@@ -19,8 +19,8 @@ const (
 	daprBreaker = daprBook + "circuit-breakers/"
 )
 
-// daprFirst is the first wait of Dapr's exponential policy, which no key sets.
-const daprFirst = 500 * time.Millisecond
+// daprFirst bounds the first wait of Dapr's exponential policy: half a second, which no key sets, and a half more.
+const daprFirst = 750 * time.Millisecond
 
 func dapr() *Format {
 	safe := func(c *call) bool { return c.p.Safe && retries(c) }
@@ -40,7 +40,7 @@ func dapr() *Format {
 		{ID: "constant", Key: "retry.backoff", Target: "policies.retries.duration", Source: daprRetry, when: steady},
 		{ID: "growing", Key: "retry.backoff", Target: "policies.retries.maxInterval", Fate: foreign.Nearly, Source: daprRetry, when: both(safe, not(steady)),
 			set:  func(c *call) { c.comes.Retry.Backoff = full(daprFirst, max(c.p.Retry.Backoff.Cap, daprFirst)) },
-			Text: "waits begin with 500ms, grow by half up to %s, and are up to a half shorter or longer; here %s",
+			Text: "waits begin with 500ms and grow by half up to %s, each up to a half shorter or longer; here %s",
 			args: func(c *call) []any { return []any{spell(c.comes.Retry.Backoff.Cap), waits(c.p.Retry.Backoff)} }},
 		statuses,
 		{ID: "statuses", Key: "http.transient", Target: "policies.retries.matching.httpStatusCodes", Source: daprRetry, when: both(safe, func(c *call) bool { return len(c.p.HTTP.Transient) > 0 })},

@@ -223,6 +223,11 @@ func plain(p policy.Policy) policy.Policy {
 	if p.Retry.Attempts <= 1 {
 		p.Retry.Backoff, p.Retry.Immediate, p.Retry.Hold = backoff.Backoff{}, false, policy.Off
 	}
+	if b := &p.Retry.Backoff; b.Base < 0 {
+		*b = backoff.Const(0)
+	} else if b.Kind == backoff.Constant {
+		*b = backoff.Const(min(b.Base, b.Cap))
+	}
 	if p.Retry.Contention.Attempts <= 1 {
 		p.Retry.Contention = policy.ContentionRetry{Attempts: 1}
 	}
@@ -243,6 +248,9 @@ func plain(p policy.Policy) policy.Policy {
 	}
 	if p.Breaker.Off {
 		p.Breaker = policy.Breaker{Off: true}
+	}
+	if b := &p.Breaker; b.FailureRate <= 0 && b.Failures == 0 && (b.SlowRate <= 0 || b.SlowCall <= 0) {
+		b.Window, b.WindowCalls, b.MinCalls = 0, 0, 0
 	}
 	if p.Breaker.OpenMax <= p.Breaker.Open {
 		p.Breaker.OpenGrowth = 1

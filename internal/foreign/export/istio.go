@@ -144,7 +144,7 @@ func eject(c *call) {
 
 // inRowOnly is a breaker of nothing but failures in a row.
 func inRowOnly(c *call) policy.Breaker {
-	b := foreign.Steady(c.p.Breaker.Open)
+	b := foreign.Steady(inMillis(c.p.Breaker.Open))
 	b.Consecutive, b.Window = c.p.Breaker.Consecutive, max(b.Window, 2*c.comes.Timeout.Attempt)
 	return b
 }
