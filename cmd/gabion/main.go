@@ -22,6 +22,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/configcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/demo"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/explaincmd"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/exportcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/flakycmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fleetcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/idemcmd"
@@ -58,7 +59,7 @@ func root() *cobra.Command {
 	return cli.Root(about, codes, groups,
 		in("see", demo.Command()), in("see", labGroup()), in("see", playcmd.Command()),
 		in("policy", configcmd.Command()), in("policy", lintcmd.Command()), in("policy", checklistcmd.Command()),
-		in("policy", importcmd.Command()), in("policy", tunecmd.Command()), in("policy", configcmd.Schema()),
+		in("policy", importcmd.Command()), in("policy", exportcmd.Command()), in("policy", tunecmd.Command()), in("policy", configcmd.Schema()),
 		in("happened", explaincmd.Command()), in("happened", lintcmd.Doctor()), in("happened", pagecmd.Command()),
 		in("fail", flakycmd.Command()), in("fail", stormcmd.Command()),
 		in("stores", idemcmd.Command()), in("stores", lettercmd.Command()), in("stores", outboxcmd.Command()),

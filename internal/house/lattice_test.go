@@ -145,6 +145,8 @@ var plan = map[string]room{
 	"internal/conformance":     {floor: basement, also: []string{"policy", "classify", "internal/machine", "internal/breaker", "internal/bulkhead", "internal/clock", "internal/chance"}},                                      // plays scripts on the machine
 	"internal/foreign/mesh":    {floor: second, also: []string{"internal/foreign", "internal/suggest", "internal/yamlstrict"}},                                                                                                 // four of its formats
 
+	"internal/foreign/export": {floor: second, also: []string{"internal/foreign", "internal/suggest", "internal/yamlstrict"}}, // writes the files of other systems; names keys as files do
+
 	"internal/interleave/atomic": {floor: basement, also: []string{"internal/interleave"}}, // stands in for sync/atomic, and steps
 	"internal/interleave/sync":   {floor: basement, also: []string{"internal/interleave"}}, // stands in for sync, and steps
 }
