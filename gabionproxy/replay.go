@@ -52,9 +52,9 @@ func (p *replays) take(n int) bool {
 // bytes that were not read yet reads them for all: one that is over by then leaves them to
 // its successor. So no two attempts read the client's bytes at once, and none is lost.
 type replay struct {
-	from  io.Reader
-	pool  *replays
-	most  int // bytes to keep: the limit, or what the client says that there are
+	from io.Reader
+	pool *replays
+	most int // bytes to keep: the limit, or what the client says that there are
 
 	mu      sync.Mutex // guards all below; not held while from is read
 	come    sync.Cond  // a read of from ended, or a reader did
