@@ -109,7 +109,7 @@ var plan = map[string]room{
 	"messages/letterpage":                {floor: fourth},                                                                                                  // dead letters on the page
 	"messages/internal/joined":           {floor: basement},
 
-	"proxy": {floor: fourth},
+	"gabionproxy": {floor: fourth, also: []string{"internal/serving"}}, // reads priorities as servers do
 
 	"fleet":           {floor: fourth, also: []string{"internal/adapter"}}, // asks the front door what users may not
 	"fleet/fleettest": {floor: fourth, also: []string{"fleet"}},            // its conformance suite for stores
