@@ -51,6 +51,8 @@ func (p *Proxy) Stats() Stats {
 type exchange struct {
 	verdict gabionhttp.LastVerdict
 	note    string // why it could not be repeated, where only the proxy knows that
+	body    *replay
+	unread  bool // the answer came before the end of the client's body
 }
 
 type exchangeKey struct{}
@@ -171,5 +173,6 @@ func (b *bufferPool) Put(p []byte) {
 }
 
 // errorLog is what net/http says, at the level of what need not be read: the proxy answers and counts failures itself.
-func (p *Proxy) errorLog() *log.Logger { return slog.NewLogLogger(p.options.Log.Handler(), slog.LevelDebug) }
-
+func (p *Proxy) errorLog() *log.Logger {
+	return slog.NewLogLogger(p.options.Log.Handler(), slog.LevelDebug)
+}

@@ -33,6 +33,7 @@ type Proxy struct {
 	changing sync.Mutex // held while a configuration is put into force
 	inForce  atomic.Pointer[tree]
 	tally    tally
+	bodies   replays
 }
 
 // tree is one configuration, ready to serve. It does not change.
@@ -55,6 +56,7 @@ func New(c config.Proxy, registry *gabion.Registry, o Options) (*Proxy, error) {
 	}
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	p := &Proxy{registry: registry, options: o}
+	p.bodies.bound(c.BufferMemory)
 	t, err := p.build(c, nil)
 	if err != nil {
 		return nil, err
@@ -109,6 +111,7 @@ func (p *Proxy) Reload(policies map[string]policy.Policy, c config.Proxy, dry bo
 		return err
 	}
 	p.inForce.Store(t)
+	p.bodies.bound(c.BufferMemory)
 	for key, u := range before.upstreams {
 		if t.upstreams[key] != u {
 			u.retire()

@@ -12,7 +12,6 @@ import (
 
 // What a proxy remembers of request bodies.
 const (
-	defaultReplay    = 64 << 10 // of one request
 	defaultReplayAll = 64 << 20 // of all requests together
 	firstReplay      = 4 << 10  // what a body of unknown length begins with
 )
@@ -26,17 +25,24 @@ var (
 
 // replays are the bodies that a process remembers. The zero value remembers nothing.
 type replays struct {
-	most int64 // bytes of all bodies together
-
+	most     atomic.Int64 // bytes of all bodies together
 	used     atomic.Int64
 	over     atomic.Int64 // bodies that were over their limit
 	full     atomic.Int64 // bodies for which there was no room
 	repeated atomic.Int64 // bodies that were handed out again
 }
 
+// bound sets how many bytes may be kept of all bodies together. Zero means the default.
+func (p *replays) bound(most int) {
+	if most == 0 {
+		most = defaultReplayAll
+	}
+	p.most.Store(int64(most))
+}
+
 // take reserves n bytes, or none.
 func (p *replays) take(n int) bool {
-	if p.used.Add(int64(n)) <= p.most {
+	if p.used.Add(int64(n)) <= p.most.Load() {
 		return true
 	}
 	p.used.Add(-int64(n))
@@ -110,14 +116,16 @@ func (b *replay) next() *replayReader {
 	return b.now
 }
 
-// accept frees what is kept: an answer goes to the client, and nothing is sent again.
-func (b *replay) accept() {
+// accept frees what is kept: an answer goes to the client, and nothing is sent again. It
+// reports whether the body has come to its end.
+func (b *replay) accept() (whole bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.lost == nil {
 		b.lost = errReplayAccepted
 	}
 	b.trim()
+	return b.err == io.EOF
 }
 
 // end frees everything. It reports whether a reader is still waiting for the client, whose

@@ -72,7 +72,7 @@ func FuzzReplay(f *testing.F) {
 		if len(stops) > 20 {
 			return
 		}
-		all, pool := pattern(int(size)), &replays{most: 1 << 20}
+		all, pool := pattern(int(size)), roomFor(1<<20)
 		r := &http.Request{Body: &chunks{left: all, sizes: sizes, cut: int(cut)}, ContentLength: -1}
 		if known && size > 0 {
 			r.ContentLength = int64(size)
@@ -132,6 +132,12 @@ func readSome(r io.Reader, n, turn int) (got []byte, err error) {
 	return got, err
 }
 
+func roomFor(most int) *replays {
+	p := new(replays)
+	p.bound(most)
+	return p
+}
+
 func remembered(pool *replays, body io.Reader, size int64, limit int) (*replay, *http.Request) {
 	r := &http.Request{Body: io.NopCloser(body), ContentLength: size}
 	b, out := pool.remember(r, limit), new(http.Request)
@@ -143,7 +149,7 @@ func TestBodyOverTheLimitStreamsOn(t *testing.T) {
 	all := pattern(1 << 20)
 	for name, size := range map[string]int64{"length unknown": -1, "length known": 1 << 20} {
 		t.Run(name, func(t *testing.T) {
-			pool := &replays{most: 1 << 30}
+			pool := roomFor(1 << 30)
 			b, out := remembered(pool, bytes.NewReader(all), size, 64<<10)
 			got, err := io.ReadAll(out.Body)
 			if err != nil || !bytes.Equal(got, all) {
@@ -160,7 +166,7 @@ func TestBodyOverTheLimitStreamsOn(t *testing.T) {
 }
 
 func TestFullPoolFailsNoAttempt(t *testing.T) {
-	pool := &replays{most: 10 << 10}
+	pool := roomFor(10 << 10)
 	all := pattern(9 << 10)
 	first, _ := remembered(pool, bytes.NewReader(all), int64(len(all)), 64<<10)
 	second, out := remembered(pool, bytes.NewReader(all), int64(len(all)), 64<<10)
@@ -184,7 +190,7 @@ func TestFullPoolFailsNoAttempt(t *testing.T) {
 func TestNextAttemptBeginsWhileTheLastReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, w := io.Pipe()
-		pool := &replays{most: 1 << 20}
+		pool := roomFor(1 << 20)
 		b, out := remembered(pool, client, -1, 100)
 		var old error
 		var wg sync.WaitGroup
@@ -213,7 +219,7 @@ func TestNextAttemptBeginsWhileTheLastReads(t *testing.T) {
 func TestCloseEndsAWaitForTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, w := io.Pipe()
-		b, out := remembered(&replays{most: 1 << 20}, client, -1, 100)
+		b, out := remembered(roomFor(1<<20), client, -1, 100)
 		go out.Body.Read(make([]byte, 10))
 		synctest.Wait()
 		next, _ := out.GetBody()
@@ -232,7 +238,7 @@ func TestCloseEndsAWaitForTheClient(t *testing.T) {
 }
 
 func TestAcceptedAnswerFreesTheCopy(t *testing.T) {
-	pool := &replays{most: 1 << 20}
+	pool := roomFor(1 << 20)
 	b, out := remembered(pool, strings.NewReader("the first part and the rest"), -1, 100)
 	io.ReadFull(out.Body, make([]byte, 14))
 	b.accept()
