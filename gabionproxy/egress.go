@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/config"
@@ -52,7 +53,8 @@ type exchange struct {
 	verdict gabionhttp.LastVerdict
 	note    string // why it could not be repeated, where only the proxy knows that
 	body    *replay
-	unread  bool // the answer came before the end of the client's body
+	came    time.Time // before a program
+	unread  bool      // the answer came before the end of the client's body
 }
 
 type exchangeKey struct{}

@@ -114,7 +114,7 @@ func TestAttemptDiesInTheMiddleOfAnUpload(t *testing.T) {
 		bodies <- string(got) + string(rest)
 	}))
 	defer server.Close()
-	_, url := begin(t, one(server.URL, quick))
+	_, url := begin(t, one(server.URL, quick+", timeout: {attempt: 200ms}")) // net/http does not see that a server is gone while it waits for the client
 	conn, r := dial(t, url, "POST / HTTP/1.1\r\nHost: a\r\nIdempotency-Key: k\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhalf \r\n")
 	<-half
 	io.WriteString(conn, "8\r\nand half\r\n0\r\n\r\n")
