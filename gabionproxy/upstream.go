@@ -162,7 +162,7 @@ func (u *upstream) retire() { u.base.CloseIdleConnections() }
 
 // ServeHTTP implements [http.Handler].
 func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	u.proxy.serve(w, r, u.pass.ServeHTTP)
+	u.pass.ServeHTTP(w, r)
 }
 
 // RoundTrip implements [http.RoundTripper]: it sends a request by the policy of its dependency.
@@ -203,7 +203,6 @@ func isGRPC(r *http.Request) bool {
 	return strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
 }
 
-
 // hostOnly is a host without its port, in lower case and without a dot at its end.
 func hostOnly(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
@@ -211,4 +210,3 @@ func hostOnly(host string) string {
 	}
 	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 }
-
