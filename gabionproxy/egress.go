@@ -3,7 +3,7 @@ package gabionproxy
 import (
 	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"log"
 	"log/slog"
 	"net/http"
@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/gabion-go/gabion"
@@ -26,27 +25,6 @@ const (
 	HeaderAttempts = "Gabion-Attempts" // how many requests were sent; 0 for a refusal before the first
 	HeaderReason   = "Gabion-Reason"   // why it is not a plain success: a policy.Reason, or a word of the proxy's own such as "not_allowed"
 )
-
-// tally counts what the proxy did.
-type tally struct {
-	requests, refused, cut, tunnels atomic.Int64
-	out                             atomic.Int64 // being served
-}
-
-// Stats are numbers of one moment.
-type Stats struct {
-	Requests int64 // that came
-	InFlight int64 // that are being served, with tunnels and upgraded connections
-	Refused  int64 // that the proxy answered by itself
-	Cut      int64 // whose answer broke off after it had begun
-	Tunnels  int64 // that CONNECT opened
-}
-
-// Stats returns the numbers of one moment.
-func (p *Proxy) Stats() Stats {
-	t := &p.tally
-	return Stats{Requests: t.requests.Load(), InFlight: t.out.Load(), Refused: t.refused.Load(), Cut: t.cut.Load(), Tunnels: t.tunnels.Load()}
-}
 
 // exchange is one request that is served.
 type exchange struct {
@@ -81,10 +59,10 @@ func (e *exchange) tell(h http.Header) {
 // leftHeaders are where clients may say how much time they have left.
 var leftHeaders = []string{gabionhttp.HeaderDeadline, gabionhttp.HeaderEnvoyTimeout, gabionhttp.HeaderGRPCTimeout}
 
-var errDeadline = errors.New("gabionproxy: the client's deadline is over")
+var errDeadline = fmt.Errorf("gabionproxy: the client's deadline is over: %w", context.DeadlineExceeded)
 
 // serve serves one request, with the deadline and the priority that its client says.
-func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, next http.HandlerFunc) {
+func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, l *listener) {
 	p.tally.requests.Add(1)
 	p.tally.out.Add(1)
 	done := false
@@ -96,15 +74,21 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, next http.HandlerF
 	}()
 	e := new(exchange)
 	ctx := context.WithValue(gabionhttp.WithVerdict(r.Context(), &e.verdict), exchangeKey{}, e)
-	if pri := serving.ReadPriority(r.Header[gabionhttp.HeaderPriority], true); pri != policy.PriorityNormal {
+	if pri := serving.ReadPriority(r.Header[gabionhttp.HeaderPriority], true); pri != policy.PriorityNormal && l.config.Ingress.To == "" {
 		ctx = gabion.ContextWithPriority(ctx, pri)
 	}
-	if left, ok, _ := gabionhttp.TimeLeft(r.Header, leftHeaders...); ok {
-		timed, cancel := context.WithTimeoutCause(ctx, left, errors.Join(errDeadline, context.DeadlineExceeded))
+	if left, ok, _ := gabionhttp.TimeLeft(r.Header, leftHeaders...); ok && l.config.Ingress.To == "" {
+		timed, cancel := context.WithTimeoutCause(ctx, left, errDeadline)
 		defer cancel()
 		ctx = timed
 	}
-	next(w, r.WithContext(ctx))
+	r = r.WithContext(ctx)
+	if out, in := bound(w, r, &l.config); in != nil {
+		l.handler.ServeHTTP(out, in)
+	} else {
+		p.refuse(w, r, &refusal{status: http.StatusRequestEntityTooLarge, reason: "body_too_large", title: "The body is larger than this listener takes",
+			detail: "send less at once", unsent: true})
+	}
 	done = true
 }
 

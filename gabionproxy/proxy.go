@@ -2,6 +2,7 @@ package gabionproxy
 
 import (
 	"cmp"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,6 +23,9 @@ type Options struct {
 	// returns the same store for the same name. Nil means that routes with keys are an error.
 	Store func(name string) (idempotency.Store, error)
 
+	// Metrics makes the handler of /metrics. Nil means the proxy's own numbers alone, as [Stats.Series] has them.
+	Metrics func(*Proxy) http.Handler
+
 	// Log gets what happens to the proxy itself, and the lines of the access log. Nil means nothing.
 	Log *slog.Logger
 }
@@ -32,6 +36,9 @@ type Proxy struct {
 	options  Options
 	changing sync.Mutex // held while a configuration is put into force
 	inForce  atomic.Pointer[tree]
+	served   map[string]*served // by address; nil unless started
+	ready    atomic.Bool
+	admin    atomic.Value // string: where operators ask
 	tally    tally
 	bodies   replays
 }
@@ -46,6 +53,7 @@ type tree struct {
 // listener serves one address.
 type listener struct {
 	config  config.ProxyListener
+	tls     *tls.Config // nil means plain text
 	handler http.Handler
 }
 
@@ -78,7 +86,7 @@ func (p *Proxy) Handler(address string) http.Handler {
 				detail: "use an address that it has", unsent: true})
 			return
 		}
-		l.handler.ServeHTTP(w, r)
+		p.serve(w, r, l)
 	})
 }
 
@@ -104,7 +112,13 @@ func (p *Proxy) Reload(policies map[string]policy.Policy, c config.Proxy, dry bo
 	if err != nil || dry {
 		return err
 	}
-	if err := p.registry.Reload(policies); err != nil {
+	var opened map[string]*served
+	if p.served != nil {
+		if opened, err = p.open(t); err != nil {
+			return err
+		}
+	}
+	if err := p.registry.Reload(policies); err != nil { // they were valid above
 		return err
 	}
 	if err := t.connect(p.registry); err != nil { // known has just said that all are there
@@ -112,6 +126,8 @@ func (p *Proxy) Reload(policies map[string]policy.Policy, c config.Proxy, dry bo
 	}
 	p.inForce.Store(t)
 	p.bodies.bound(c.BufferMemory)
+	p.begin(opened)
+	p.closeOld(t)
 	for key, u := range before.upstreams {
 		if t.upstreams[key] != u {
 			u.retire()
@@ -179,5 +195,9 @@ func (p *Proxy) listen(t *tree, l config.ProxyListener, before *tree) (*listener
 	if err != nil {
 		return nil, err
 	}
-	return &listener{config: l, handler: h}, nil
+	secure, err := serverTLS(l.TLS)
+	if err != nil {
+		return nil, err
+	}
+	return &listener{config: l, tls: secure, handler: h}, nil
 }

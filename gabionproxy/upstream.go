@@ -162,10 +162,8 @@ func (u *upstream) retire() { u.base.CloseIdleConnections() }
 
 // ServeHTTP implements [http.Handler].
 func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	u.proxy.serve(w, r, func(w http.ResponseWriter, r *http.Request) {
-		defer u.remember(w, r)()
-		u.pass.ServeHTTP(w, r)
-	})
+	defer u.remember(w, r)()
+	u.pass.ServeHTTP(w, r)
 }
 
 // RoundTrip implements [http.RoundTripper]: it sends a request by the policy of its dependency.
