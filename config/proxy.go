@@ -179,6 +179,11 @@ type ProxyIdempotency struct {
 	// keys are one space for all callers.
 	ScopeHeader string
 
+	// RepeatLost runs a key again whose run was lost because the proxy or the program died. It is right for a
+	// program that takes the key itself, into the transaction of its effects. Zero means that such a key is held:
+	// clients are told that its outcome is unknown.
+	RepeatLost bool
+
 	// Retention is how long a result is replayed. Zero means 24 h.
 	Retention time.Duration
 

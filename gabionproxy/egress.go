@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/config"
@@ -29,6 +30,9 @@ const (
 type exchange struct {
 	verdict gabionhttp.LastVerdict
 	note    string // why it could not be repeated, where only the proxy knows that
+	body    *replay
+	came    time.Time // before a program
+	unread  bool      // the answer came before the end of the client's body
 }
 
 type exchangeKey struct{}

@@ -134,6 +134,7 @@ func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, x *refusal) {
 	if e := exchangeOf(r.Context()); e != nil && e.note != "" {
 		h.Add(HeaderReason, e.note)
 	}
+	exchangeOf(r.Context()).closes(h)
 	h.Set("Cache-Control", "no-store")
 	h.Del("Content-Length")
 	if isGRPC(r) {

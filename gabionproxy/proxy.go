@@ -40,6 +40,7 @@ type Proxy struct {
 	ready    atomic.Bool
 	admin    atomic.Value // string: where operators ask
 	tally    tally
+	bodies   replays
 }
 
 // tree is one configuration, ready to serve. It does not change.
@@ -63,6 +64,7 @@ func New(c config.Proxy, registry *gabion.Registry, o Options) (*Proxy, error) {
 	}
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	p := &Proxy{registry: registry, options: o}
+	p.bodies.bound(c.BufferMemory)
 	t, err := p.build(c, nil)
 	if err != nil {
 		return nil, err
@@ -123,6 +125,7 @@ func (p *Proxy) Reload(policies map[string]policy.Policy, c config.Proxy, dry bo
 		return err
 	}
 	p.inForce.Store(t)
+	p.bodies.bound(c.BufferMemory)
 	p.begin(opened)
 	p.closeOld(t)
 	for key, u := range before.upstreams {

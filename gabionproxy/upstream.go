@@ -162,11 +162,13 @@ func (u *upstream) retire() { u.base.CloseIdleConnections() }
 
 // ServeHTTP implements [http.Handler].
 func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer u.remember(w, r)()
 	u.pass.ServeHTTP(w, r)
 }
 
 // RoundTrip implements [http.RoundTripper]: it sends a request by the policy of its dependency.
 func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
+	defer exchangeOf(r.Context()).answered()
 	switch {
 	case u.plain.Dependency == nil:
 		return u.base.RoundTrip(r)
@@ -185,7 +187,7 @@ func (u *upstream) rewrite(pr *httputil.ProxyRequest) {
 	}
 	out.URL.RawQuery = pr.In.URL.RawQuery // as it came, also where Go would read it otherwise than the server
 	out.Trailer = pr.In.Trailer           // which is filled while the body is read
-	out.GetBody = nil                     // what net/http sends again by itself no policy sees
+	exchangeOf(out.Context()).resends(out)
 }
 
 // told says on an answer what was done for it.
@@ -195,6 +197,7 @@ func told(resp *http.Response) error {
 	h.Del(HeaderReason)
 	if e := exchangeOf(resp.Request.Context()); e != nil {
 		e.tell(h)
+		e.closes(h)
 	}
 	return nil
 }
