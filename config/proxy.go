@@ -1,8 +1,6 @@
 package config
 
-import (
-	"time"
-)
+import "time"
 
 // Proxy is what a file says under proxy: where the program gabion proxy listens, and whom it calls. The library
 // ignores it. The zero Proxy listens nowhere.
@@ -133,7 +131,7 @@ type ProxyClientTLS struct {
 	ServerName string
 }
 
-// ProxyIngress is a program behind a listener. Zero means that there is none.
+// ProxyIngress is a program behind a listener. Zero means no program.
 type ProxyIngress struct {
 	// To is the program's base URL, as that of a route.
 	To string
@@ -193,9 +191,9 @@ type ProxyIdempotency struct {
 	MaxExecution time.Duration
 }
 
-// ProxyAdmin is the listener for operators. Zero means that there is none.
+// ProxyAdmin is the listener for operators. Zero means no such listener.
 type ProxyAdmin struct {
-	// Address is host:port. Whoever reaches it can read all settings, and drain and reload the proxy.
+	// Address is host:port. All who reach it can read the settings, and drain and reload the proxy.
 	Address string
 
 	// Overrides lets the page open and close breakers.

@@ -2,9 +2,10 @@ package config
 
 import (
 	"fmt"
-	"net"
+	"net/netip"
 	"net/url"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -104,7 +105,7 @@ func (j *proxyJudge) ingress(at string, in *ProxyIngress) {
 	case key.Store == "" && !reflect.ValueOf(key).IsZero():
 		j.fail(at+".idempotency.store", "it is missing", "write a file such as gabion.db, or the URL of a server")
 	case key.Store != "" && len(key.Routes) == 0:
-		j.fail(at+".idempotency.routes", "there is none", "write those that have keys, such as [POST /orders]")
+		j.fail(at+".idempotency.routes", "no route is named", "write those that have keys, such as [POST /orders]")
 	}
 	for _, route := range key.Routes {
 		if method, path, ok := strings.Cut(route, " "); !ok || method == "" || !strings.HasPrefix(path, "/") {
@@ -158,25 +159,31 @@ func (j *proxyJudge) host(at, host string, wild bool) {
 	if wild {
 		host = strings.TrimPrefix(host, "*.")
 	}
-	if strings.ContainsAny(host, ":/*@ ") && net.ParseIP(strings.Trim(host, "[]")) == nil {
+	if strings.ContainsAny(host, ":/*@ ") && !isIP(strings.Trim(host, "[]")) {
 		j.fail(at, fmt.Sprintf("%.60q is no host", host), "write a name without scheme, port and path")
 	}
 }
 
 func (j *proxyJudge) address(at, address string, taken map[string]string) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil || port == "" {
+	i := strings.LastIndexByte(address, ':')
+	host, port := address[:max(i, 0)], address[i+1:]
+	if n, err := strconv.Atoi(port); i < 0 || err != nil || n < 0 || n > 65535 || strings.Contains(strings.Trim(host, "[]"), ":") && !isIP(strings.Trim(host, "[]")) {
 		j.fail(at, fmt.Sprintf("%.60q is no address", address), "write host:port, such as 127.0.0.1:9001")
 		return
 	}
 	if host == "" {
 		host = "127.0.0.1"
 	}
-	address = net.JoinHostPort(host, port)
+	address = host + ":" + port
 	if before := taken[address]; before != "" && port != "0" {
 		j.fail(at, "it is that of "+before, "give each listener a port of its own")
 	}
 	taken[address] = strings.TrimSuffix(at, ".address")
+}
+
+func isIP(text string) bool {
+	_, err := netip.ParseAddr(text)
+	return err == nil
 }
 
 func (j *proxyJudge) pair(at, cert, key string) {

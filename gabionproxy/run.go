@@ -96,7 +96,7 @@ func (r *run) admin(address string) (func(), error) {
 	}, nil
 }
 
-// AdminAddr returns where the admin listener of [Run] really listens. It is empty where there is none.
+// AdminAddr returns where the admin listener of [Run] really listens. It is empty without such a listener.
 func (p *Proxy) AdminAddr() string {
 	at, _ := p.admin.Load().(string)
 	return at

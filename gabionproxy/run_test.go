@@ -25,6 +25,7 @@ type running struct {
 	t     *testing.T
 	path  string
 	proxy *gabionproxy.Proxy
+	deps  *gabion.Registry
 	now   chan os.Signal
 	stop  context.CancelFunc
 	ended chan error
@@ -43,7 +44,7 @@ func start(t *testing.T, text string) *running {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	r.stop = stop
+	r.stop, r.deps = stop, registry
 	begun := make(chan *gabionproxy.Proxy, 1)
 	go func() {
 		r.ended <- gabionproxy.Run(ctx, file, registry, r.now, gabionproxy.Options{}, func(p *gabionproxy.Proxy) { begun <- p })
@@ -126,8 +127,12 @@ func TestAReloadKeepsWhatDependenciesKnow(t *testing.T) {
 	}
 	r.write(one(down.URL, policy+", timeout: {call: 9s}") + operated)
 	r.reload()
-	if code, body := get(t, url); code != 503 || !strings.Contains(body, "breaker_open") {
-		t.Error("the breaker forgot that it is open:", code, body)
+	d, err := r.deps.Get("api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := d.Stats(); len(s.Partitions) != 1 || s.Partitions[0].Breaker.State.String() != "open" || d.Policy().Timeout.Call != 9*time.Second {
+		t.Errorf("the breaker forgot that it is open: %+v", s.Partitions)
 	}
 	r.write(one(other.URL, policy+", timeout: {call: 9s}") + operated) // another host is another partition
 	r.reload()

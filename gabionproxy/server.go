@@ -232,7 +232,7 @@ func serverTLS(c config.ProxyServerTLS) (*tls.Config, error) {
 	return t, nil
 }
 
-// bounded is a listener that has so many connections open at once, and lets more wait.
+// bounded is a listener with a bound on the connections that are open at once. More wait.
 type bounded struct {
 	net.Listener
 	slots chan struct{}

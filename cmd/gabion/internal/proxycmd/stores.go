@@ -71,7 +71,7 @@ func opened(ctx context.Context, name string) (idempotency.Store, func(), error)
 		s, err := redisstore.New(ctx, client, redisstore.Options{})
 		return s, func() { _ = client.Close() }, err
 	}
-	return nil, nil, fmt.Errorf("%q is none: write a file's name, sqlite:FILE, bolt:FILE, postgres:// or redis://", kind)
+	return nil, nil, fmt.Errorf("%q is not known: write a file's name, sqlite:FILE, bolt:FILE, postgres:// or redis://", kind)
 }
 
 func postgres(ctx context.Context, dsn string) (idempotency.Store, func(), error) {
