@@ -61,6 +61,10 @@ const otherAdvice = "ask again later; the page of the type says what operators c
 
 // failed answers a request that brought no answer.
 func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
+	if x := ofClient(r); x != nil {
+		p.refuse(w, r, x)
+		return
+	}
 	var e *gabion.Error
 	if !errors.As(err, &e) {
 		p.foreign(w, r, err)

@@ -45,6 +45,8 @@ func (p *Proxy) program(c config.ProxyIngress) (*program, error) {
 func (g *program) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if idempotency.Token(r.Context()) != 0 {
 		w = whole{w}
+	} else {
+		defer g.proxy.remember(w, r, 0)()
 	}
 	g.pass.ServeHTTP(w, r)
 }
@@ -62,7 +64,9 @@ func (g *program) rewrite(pr *httputil.ProxyRequest) {
 	out.Trailer = in.Trailer
 	out.Header["X-Forwarded-For"] = in.Header["X-Forwarded-For"]
 	pr.SetXForwarded()
+	exchangeOf(out.Context()).resends(out)
 	out.GetBody = nil
+	noUpgrade(out)
 	if all, ok := in.Body.(io.ReaderAt); ok && out.Body != nil && g.url.Scheme == "http" && !g.base.Protocols.UnencryptedHTTP2() {
 		// In memory: net/http sends it on another connection if none of it got out on the first.
 		out.GetBody = func() (io.ReadCloser, error) {
@@ -82,6 +86,7 @@ func (g *program) rewrite(pr *httputil.ProxyRequest) {
 // answer comes: a request that found no connection had no effect, and of any other that is not known.
 func (g *program) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
+	defer exchangeOf(ctx).answered()
 	if !g.timed(r) {
 		idempotency.NoEffect(ctx)
 		return nil, unsent{errDeadline}
@@ -125,7 +130,10 @@ func (u unsent) Unwrap() error { return u.error }
 // failed answers a request that brought no answer.
 func (g *program) failed(w http.ResponseWriter, r *http.Request, err error) {
 	_, never := errors.AsType[unsent](err)
+	x := ofClient(r)
 	switch {
+	case x != nil:
+		g.proxy.refuse(w, r, x)
 	case errors.Is(err, context.DeadlineExceeded):
 		g.proxy.refuse(w, r, &refusal{status: http.StatusGatewayTimeout, reason: policy.CallTimeout.String(), title: "The program did not answer in time",
 			detail: "give the request more time, or ask again later", unsent: never, cause: err})

@@ -18,6 +18,7 @@ const (
 
 // Why a body can't be sent again.
 var (
+	errReplayOff      = errors.New("nothing is remembered of requests")
 	errReplayOver     = errors.New("the body is over the limit of what is remembered of a request")
 	errReplayFull     = errors.New("what is remembered of all requests together is at its limit")
 	errReplayAccepted = errors.New("an answer was accepted")
@@ -80,7 +81,9 @@ func (p *replays) remember(r *http.Request, limit int) *replay {
 	b := &replay{from: r.Body, pool: p, most: limit}
 	b.come.L = &b.mu
 	switch size := r.ContentLength; {
-	case limit <= 0 || size > int64(limit):
+	case limit <= 0:
+		b.lost = errReplayOff
+	case size > int64(limit):
 		b.lose(errReplayOver)
 	case size < 0:
 	default:
@@ -188,6 +191,16 @@ func (b *replay) room() []byte {
 		return nil
 	}
 	return b.kept[len(b.kept):cap(b.kept)]
+}
+
+// broken returns the error with which the client's body broke off, if it did.
+func (b *replay) broken() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err == io.EOF || b.err == adapter.ErrBodyOver {
+		return nil
+	}
+	return b.err
 }
 
 // Fixed implements [adapter.Replay].

@@ -1,7 +1,9 @@
 package gabionproxy
 
 import (
+	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/gabion-go/gabion/internal/adapter"
@@ -15,17 +17,48 @@ const lingers = 500 * time.Millisecond
 // remember keeps the request's body for the server's further attempts, as the dependency's
 // policy says. What it returns must be called in the end.
 func (u *upstream) remember(w http.ResponseWriter, r *http.Request) (forget func()) {
+	if u.plain.Dependency == nil {
+		return u.proxy.remember(w, r, 0)
+	}
+	return u.proxy.remember(w, r, max(adapter.Of(u.plain.Dependency).PolicyInForce().HTTP.ReplayLimit, 0))
+}
+
+func (p *Proxy) remember(w http.ResponseWriter, r *http.Request, limit int) (forget func()) {
 	e := exchangeOf(r.Context())
-	if e == nil || u.plain.Dependency == nil || r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
+	if e == nil || r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
 		return func() {}
 	}
-	limit := adapter.Of(u.plain.Dependency).PolicyInForce().HTTP.ReplayLimit
-	e.body = u.proxy.bodies.remember(r, max(limit, 0))
+	e.body = p.bodies.remember(r, limit)
 	return func() {
 		waits := e.body.end()
 		if (waits || e.unread) && r.ProtoMajor == 1 {
 			e.body.linger(http.NewResponseController(w))
 		}
+	}
+}
+
+// ofClient is the refusal of a request whose body broke off, or is none: that is neither the
+// server's fault nor the proxy's. It is nil for all others.
+func ofClient(r *http.Request) *refusal {
+	e := exchangeOf(r.Context())
+	if e == nil || e.body == nil || e.body.broken() == nil {
+		return nil
+	}
+	err := e.body.broken()
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return &refusal{status: http.StatusRequestEntityTooLarge, reason: "body_too_large", title: "The body is larger than this listener takes",
+			detail: "send less at once", attempts: e.verdict.Attempts(), cause: err}
+	}
+	return &refusal{status: http.StatusBadRequest, reason: "body_broken", title: "The body of the request broke off",
+		detail: "send all of it, framed as its headers say", attempts: e.verdict.Attempts(), cause: err}
+}
+
+// noUpgrade takes a wish for HTTP/2 out of a request: who gets it granted speaks past the proxy.
+func noUpgrade(out *http.Request) {
+	if strings.EqualFold(strings.TrimSpace(out.Header.Get("Upgrade")), "h2c") {
+		out.Header.Del("Upgrade")
+		out.Header.Del("Connection")
+		out.Header.Del("Http2-Settings")
 	}
 }
 

@@ -188,6 +188,7 @@ func (u *upstream) rewrite(pr *httputil.ProxyRequest) {
 	out.URL.RawQuery = pr.In.URL.RawQuery // as it came, also where Go would read it otherwise than the server
 	out.Trailer = pr.In.Trailer           // which is filled while the body is read
 	exchangeOf(out.Context()).resends(out)
+	noUpgrade(out)
 }
 
 // told says on an answer what was done for it.
