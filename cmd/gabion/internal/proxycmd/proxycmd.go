@@ -23,6 +23,7 @@ import (
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/contrib/gabionprom"
 	"github.com/gabion-go/gabion/gabionproxy"
+	"github.com/gabion-go/gabion/idempotency"
 )
 
 const usage = `usage: gabion proxy FILE [--dry-run]
@@ -107,7 +108,9 @@ func (r *request) main(path string, dry bool) int {
 
 // say prints what would be served.
 func (r *request) say(file *config.File, registry *gabion.Registry, o gabionproxy.Options) int {
-	o.Store = nil // a dry run makes no files
+	o.Store = func(string) (idempotency.Store, error) { // a dry run makes no files
+		return idempotency.NewMemoryStore(1, 1<<20), nil
+	}
 	if _, err := gabionproxy.New(file.Proxy, registry, o); err != nil {
 		return r.failed(cli.ExitFindings, err)
 	}
