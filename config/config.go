@@ -52,6 +52,9 @@ type File struct {
 	// together, defaults not written out.
 	Policies map[string]policy.Policy
 
+	// Proxy is what the file says under proxy:. The zero Proxy means that it says nothing.
+	Proxy Proxy
+
 	said facts.Said // for gabion lint: no call goes by it
 
 	origins map[string]origins
@@ -168,6 +171,7 @@ type document struct {
 	Facts        yamlstrict.Node
 	Defaults     yamlstrict.Node
 	Dependencies map[string]yamlstrict.Node
+	Proxy        yamlstrict.Node
 }
 
 // dependency is the shape of one entry under dependencies.
@@ -217,6 +221,7 @@ func (r *reader) read() {
 	for name, node := range d.Dependencies {
 		r.dependency(name, node)
 	}
+	r.readProxy(d.Proxy, d.Dependencies)
 }
 
 func (r *reader) fail(at yamlstrict.Place, reason, proposal string) {

@@ -88,6 +88,7 @@ func (g generator) file() object {
 		"properties": object{
 			"version":  object{"description": "Version of the file's format.", "const": Version},
 			"facts":    g.facts(reflect.ValueOf(facts.Program{})),
+			"proxy":    g.facts(reflect.ValueOf(Proxy{})),
 			"defaults": shared,
 			"dependencies": object{
 				"description":          "The dependencies by name.",
@@ -120,6 +121,9 @@ func known(section object) {
 			known(p)
 		}
 		if entry, ok := p["additionalProperties"].(object); ok {
+			known(entry)
+		}
+		if entry, ok := p["items"].(object); ok && entry["properties"] != nil {
 			known(entry)
 		}
 	}
@@ -157,11 +161,15 @@ func (g generator) field(of reflect.Type, f reflect.StructField, v reflect.Value
 		entry := g.section(f.Type.Elem(), reflect.Zero(f.Type.Elem()))
 		return object{"type": "object", "description": own, "additionalProperties": entry}
 	}
+	if f.Type.Kind() == reflect.Slice && strings.HasPrefix(f.Type.Elem().Name(), "Proxy") {
+		entry := g.section(f.Type.Elem(), reflect.Zero(f.Type.Elem()))
+		return object{"type": "array", "description": own, "items": entry}
+	}
 	s := g.leaf(f.Type)
 	if of == reflect.TypeFor[policy.Timeout]() && f.Name == "Attempt" { // see measuredAttempt
 		s["pattern"] = strings.Replace(s["pattern"].(string), "^(off|", "^(off|p[0-9]+(\\.[0-9]+)?|", 1)
 	}
-	for word := range named(yamlstrict.Snake(of.Name()) + "." + yamlstrict.Snake(f.Name)) {
+	for word := range named(strings.TrimPrefix(yamlstrict.Snake(of.Name()), "proxy_") + "." + yamlstrict.Snake(f.Name)) {
 		s["anyOf"] = append(s["anyOf"].([]any), object{"const": word})
 	}
 	if own == "" {

@@ -85,7 +85,7 @@ func measuredAttempt(key, text string) (name string, read yamlstrict.Scalar) {
 
 // named has the words for a value of one key.
 func named(path string) map[string]any {
-	if path == "bulkhead.limit" || strings.HasSuffix(path, ".bulkhead.limit") {
+	if key, ok := strings.CutSuffix(path, ".limit"); ok && (strings.HasSuffix("."+key, ".bulkhead") || strings.HasSuffix("."+key, ".admission")) {
 		return map[string]any{"learned": policy.Learned}
 	}
 	return nil

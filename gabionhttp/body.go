@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -15,7 +16,7 @@ import (
 const defaultReplay = 64 << 10
 
 var (
-	errBodyOver  = errors.New("gabionhttp: request body read after its attempt was over")
+	errBodyOver  = adapter.ErrBodyOver
 	errBodyFixed = errors.New("gabionhttp: request body can't be sent again")
 	errBodyLong  = errors.New("gabionhttp: request body is longer than its ContentLength")
 	errBodyShort = errors.New("gabionhttp: request body is shorter than its ContentLength")
@@ -43,6 +44,7 @@ type body struct {
 	owned  bool          // the original reads bytes of the caller's
 	most   time.Duration // how long a body may take that is read before anything is sent; zero means as long as the caller waits
 	waited time.Duration // for that
+	replay adapter.Replay // nil unless get may come to give no more
 	seek   io.Seeker
 	start  int64 // where the body begins
 
@@ -78,6 +80,9 @@ func (b *body) hold(req *http.Request, limit int, many bool) error {
 		return nil
 	}
 	b.orig, b.get, b.limit, b.size, b.many = req.Body, req.GetBody, limit, req.ContentLength, many
+	if b.get != nil {
+		b.replay, _ = req.Body.(adapter.Replay)
+	}
 	b.over = b.get != nil || req.ContentLength > int64(limit)
 	b.owned = many && inMemory(req.Body)
 	if size, ok := inHand(req.Body); ok && b.get != nil {
@@ -114,7 +119,7 @@ func (b *body) attach(req *http.Request) error {
 		return err
 	}
 	req.Body, req.GetBody = rc, nil
-	if b.seek != nil || b.repeatable() {
+	if b.seek != nil || b.get != nil || b.repeatable() {
 		req.GetBody = b.next
 	}
 	return nil
@@ -176,6 +181,9 @@ func (b *body) repeatable() bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.replay != nil { // the next reader ends the one before
+		return b.replay.Whole()
+	}
 	return b.orig == nil || b.get != nil || b.ended
 }
 
@@ -186,6 +194,9 @@ func (b *body) fixed() bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.replay != nil {
+		return b.replay.Fixed() != nil
+	}
 	return b.orig != nil && b.get == nil && !b.ended && (b.begun || b.closed) && !b.canRewind()
 }
 
@@ -264,7 +275,7 @@ func (o *original) keep(p []byte, err error) {
 	defer b.mu.Unlock()
 	b.reads--
 	o.size += int64(len(p))
-	b.broke = b.broke || !b.closed && !b.done && (err != nil && err != io.EOF || b.differs(o.size, err))
+	b.broke = b.broke || !b.closed && !b.done && err != errBodyOver && (err != nil && err != io.EOF || b.differs(o.size, err))
 	if b.over || len(b.kept)+len(p) > b.limit {
 		b.over, b.kept = true, nil
 		return

@@ -32,7 +32,9 @@ func (b *body) another() (io.ReadCloser, error) {
 		err = errNoBody
 	}
 	if err != nil {
-		b.fail()
+		if b.replay == nil || b.replay.Fixed() == nil {
+			b.fail()
+		}
 		return nil, err
 	}
 	return b.lend(rc), nil
@@ -176,6 +178,8 @@ func (b *body) whyFixed() error {
 		size = fmt.Sprintf("of %d bytes", b.size)
 	}
 	switch {
+	case b.replay != nil:
+		return fmt.Errorf("the request body %s was not remembered: %w", size, b.replay.Fixed())
 	case b.seek != nil:
 		return fmt.Errorf("the request body %s could not be rewound", size)
 	case !b.over:

@@ -19,6 +19,9 @@ func (b *body) live() bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.replay != nil {
+		return !b.replay.Whole()
+	}
 	return b.orig != nil && b.get == nil && !b.ended
 }
 

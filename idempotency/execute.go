@@ -162,6 +162,9 @@ func (x *exchange) end(r *http.Request) {
 	if fault != nil {
 		how = how.unverified()
 	}
+	if x.unsure.Load() && how != fenced && how != EndingSucceeded {
+		how = EndingUnknown
+	}
 	broken := x.rec.short()
 	if broken {
 		how = how.broken()

@@ -22,6 +22,7 @@ type run struct {
 	noEffect atomic.Bool
 	notKept  atomic.Bool   // DoNotKeep was called
 	commit   atomic.Bool   // CommitError was called
+	unsure   atomic.Bool   // OutcomeUnknown was called
 	stream   *streamedBody // of the request; nil unless it is streamed
 
 	mu     sync.Mutex // guards points
@@ -110,6 +111,18 @@ func DoNotKeep(ctx context.Context) {
 func (x *run) decline() {
 	x.noEffect.Store(true)
 	x.notKept.Store(true)
+}
+
+// OutcomeUnknown declares that the run may have had an effect and that there is no finding
+// out here: what it called was sent, and no answer came. Unless its own answer is a success,
+// the outcome is then that of a run that was lost: under [GuaranteeHold] the key is held as
+// unknown and is never run again by itself, and the client is told so in the place of an
+// error that retries would get for ever as if it were the answer. Under [GuaranteeReexecute]
+// the next request runs. Outside of a run it does nothing.
+func OutcomeUnknown(ctx context.Context) {
+	if x := runOf(ctx); x != nil {
+		x.unsure.Store(true)
+	}
 }
 
 // CommitError asks, under [GuaranteeTx], to commit the run's effects though the response is

@@ -5,10 +5,13 @@ go 1.26.0
 require (
 	github.com/gabion-go/gabion v0.0.0
 	github.com/gabion-go/gabion/contrib/boltstore v0.0.0
+	github.com/gabion-go/gabion/contrib/gabionprom v0.0.0
+	github.com/gabion-go/gabion/contrib/sqlitestore v0.0.0
 	github.com/gabion-go/gabion/lab v0.0.0
 	github.com/gabion-go/gabion/messages v0.0.0
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/hashicorp/go-retryablehttp v0.7.8
+	github.com/prometheus/client_golang v1.25.0
 	github.com/prometheus/client_model v0.6.3
 	github.com/prometheus/common v0.72.0
 	github.com/rogpeppe/go-internal v1.16.0
@@ -19,6 +22,7 @@ require (
 
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect
+	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect
@@ -32,6 +36,7 @@ require (
 	github.com/nats-io/nkeys v0.4.16 // indirect
 	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
+	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	go.etcd.io/bbolt v1.5.0 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
@@ -62,6 +67,8 @@ require (
 replace (
 	github.com/gabion-go/gabion => ../..
 	github.com/gabion-go/gabion/contrib/boltstore => ../../contrib/boltstore
+	github.com/gabion-go/gabion/contrib/gabionprom => ../../contrib/gabionprom
+	github.com/gabion-go/gabion/contrib/sqlitestore => ../../contrib/sqlitestore
 	github.com/gabion-go/gabion/lab => ../../lab
 	github.com/gabion-go/gabion/messages => ../../messages
 )

@@ -33,6 +33,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/overridecmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/pagecmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/playcmd"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/proxycmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/stormcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/tunecmd"
 )
@@ -52,6 +53,7 @@ func root() *cobra.Command {
 		{ID: "see", Title: "See what it does:"},
 		{ID: "policy", Title: "Write a policy, and judge it:"},
 		{ID: "happened", Title: "Understand what happened:"},
+		{ID: "serve", Title: "For programs that are not written in Go:"},
 		{ID: "fail", Title: "Test your own program:"},
 		{ID: "stores", Title: "Operate what is stored:"},
 		{ID: "fleet", Title: "Operate many processes as one:"},
@@ -61,6 +63,7 @@ func root() *cobra.Command {
 		in("policy", configcmd.Command()), in("policy", lintcmd.Command()), in("policy", checklistcmd.Command()),
 		in("policy", importcmd.Command()), in("policy", exportcmd.Command()), in("policy", tunecmd.Command()), in("policy", configcmd.Schema()),
 		in("happened", explaincmd.Command()), in("happened", lintcmd.Doctor()), in("happened", pagecmd.Command()),
+		in("serve", proxycmd.Command()),
 		in("fail", flakycmd.Command()), in("fail", stormcmd.Command()),
 		in("stores", idemcmd.Command()), in("stores", lettercmd.Command()), in("stores", outboxcmd.Command()),
 		in("fleet", fleetcmd.Command()), in("fleet", overridecmd.Command()),

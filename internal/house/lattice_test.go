@@ -109,7 +109,7 @@ var plan = map[string]room{
 	"messages/letterpage":                {floor: fourth},                                                                                                  // dead letters on the page
 	"messages/internal/joined":           {floor: basement},
 
-	"proxy": {floor: fourth},
+	"gabionproxy": {floor: fourth, also: []string{"internal/adapter", "internal/serving", "internal/yamlstrict"}}, // asks the front door what users may not, reads priorities as servers do, and names keys as files do
 
 	"fleet":           {floor: fourth, also: []string{"internal/adapter"}}, // asks the front door what users may not
 	"fleet/fleettest": {floor: fourth, also: []string{"fleet"}},            // its conformance suite for stores
@@ -216,13 +216,13 @@ need to a floor below both instead of widening a rule.`)
 			"gabion.go":             "package gabion\nimport _ \"github.com/gabion-go/gabion/internal/machine\"\nimport _ \"github.com/gabion-go/gabion/classify\"",
 			"gabionhttp/a.go":       "package gabionhttp\nimport _ \"github.com/gabion-go/gabion\"",
 			"config/a.go":           "package config\nimport _ \"github.com/gabion-go/gabion/internal/yamlstrict\"",
-			"proxy/a.go":            "package proxy\nimport _ \"github.com/gabion-go/gabion/gabionhttp\"",
-			"examples/shop/a.go":    "package main\nimport _ \"github.com/gabion-go/gabion/proxy\"",
+			"gabionproxy/a.go":      "package gabionproxy\nimport _ \"github.com/gabion-go/gabion/gabionhttp\"",
+			"examples/shop/a.go":    "package main\nimport _ \"github.com/gabion-go/gabion/gabionproxy\"",
 			"lab/go.mod":            "module github.com/gabion-go/gabion/lab",
 			"lab/a_test.go":         "package lab\nimport _ \"github.com/gabion-go/gabion\"",
 			"cmd/gabion/go.mod":     "module github.com/gabion-go/gabion/cmd/gabion",
-			"cmd/gabion/main.go":    "package main\nimport _ \"github.com/gabion-go/gabion/proxy\"",
-			"policy/testdata/no.go": "package nothing\nimport _ \"github.com/gabion-go/gabion/proxy\"",
+			"cmd/gabion/main.go":    "package main\nimport _ \"github.com/gabion-go/gabion/gabionproxy\"",
+			"policy/testdata/no.go": "package nothing\nimport _ \"github.com/gabion-go/gabion/gabionproxy\"",
 		}, nil},
 		{"ground imports ground", map[string]string{
 			"internal/breaker/a.go": "package breaker\n\nimport _ \"github.com/gabion-go/gabion/internal/budget\"",
@@ -249,11 +249,11 @@ need to a floor below both instead of widening a rule.`)
 			"messages/letterpage/a.go": "package letterpage\nimport _ \"github.com/gabion-go/gabion/dashboard\"\nimport _ \"github.com/gabion-go/gabion/lab\"",
 		}, []string{"dashboard may not import messages/deadletter", "messages/letterpage may not import lab"}},
 		{"an adapter imports the proxy", map[string]string{
-			"gabionhttp/a.go": "package gabionhttp\nimport _ \"github.com/gabion-go/gabion/proxy\"",
-		}, []string{"gabionhttp may not import proxy"}},
+			"gabionhttp/a.go": "package gabionhttp\nimport _ \"github.com/gabion-go/gabion/gabionproxy\"",
+		}, []string{"gabionhttp may not import gabionproxy"}},
 		{"tests' servers in what users get", map[string]string{
-			"proxy/a.go": "package proxy\nimport _ \"github.com/gabion-go/gabion/internal/testservers\"",
-		}, []string{"proxy may not import internal/testservers"}},
+			"gabionproxy/a.go": "package gabionproxy\nimport _ \"github.com/gabion-go/gabion/internal/testservers\"",
+		}, []string{"gabionproxy may not import internal/testservers"}},
 		{"a package without a floor", map[string]string{
 			"util/a.go": "package util",
 		}, []string{"util/a.go:1: package util has no floor"}},

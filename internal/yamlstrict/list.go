@@ -1,6 +1,7 @@
 package yamlstrict
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 
@@ -14,10 +15,15 @@ func (d *decoder) list(v reflect.Value, n *yaml.Node, path string, depth int) {
 	}
 	list := reflect.MakeSlice(v.Type(), 0, min(len(n.Content), maxNodes))
 	var items []Place
-	for _, c := range n.Content {
+	for i, c := range n.Content {
 		elem := reflect.New(v.Type().Elem()).Elem()
 		before := len(d.found)
-		d.value(elem, c, path, depth+1)
+		at := path
+		if d.sections(elem.Type()) { // whose keys have places of their own
+			at = fmt.Sprintf("%s[%d]", path, i)
+			d.places[at] = Place{Line: c.Line, Col: c.Column}
+		}
+		d.value(elem, c, at, depth+1)
 		if c.Kind != yaml.ScalarNode || len(d.found) == before { // zero is not what a text means that can't be read
 			list = reflect.Append(list, elem)
 			items = append(items, Place{Line: c.Line, Col: c.Column})
@@ -31,6 +37,12 @@ func (d *decoder) list(v reflect.Value, n *yaml.Node, path string, depth int) {
 		p.Items = items
 		d.places[path] = p
 	}
+}
+
+// sections reports whether the items of a list are structs with keys.
+func (d *decoder) sections(t reflect.Type) bool {
+	_, scalar := d.doc.options.Scalars[t]
+	return t.Kind() == reflect.Struct && t != nodeType && !scalar
 }
 
 // listText writes a short list as it stands in the file.

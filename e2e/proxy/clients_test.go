@@ -1,0 +1,205 @@
+package proxy
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/testservers"
+)
+
+// python is a client in ten lines, with requests where that is installed.
+const python = `
+import sys
+try:
+    import requests
+    s = requests.Session()
+    def call(method, url, **k):
+        r = s.request(method, url, timeout=20, **k)
+        return r.status_code, r.headers.get("Gabion-Attempts"), r.text
+except ImportError:
+    import urllib.request, urllib.error
+    def call(method, url, data=None, headers={}):
+        if data is not None and not isinstance(data, bytes):
+            data = b"".join(data)
+        try:
+            r = urllib.request.urlopen(urllib.request.Request(url, data, headers, method=method), timeout=20)
+        except urllib.error.HTTPError as e:
+            r = e
+        return r.status, r.headers.get("Gabion-Attempts"), r.read().decode()
+`
+
+// node is one for undici, which is in Node.
+const node = `
+const call = async (method, url, body, headers) => {
+  const r = await fetch(url, {method, body, headers, duplex: "half"});
+  return [r.status, r.headers.get("gabion-attempts"), await r.text()].join(" ");
+};
+const url = process.argv[1];
+(async () => {
+  console.log(await call("GET", url));
+  console.log(await call("POST", url, "body", {"Idempotency-Key": "k"}));
+  console.log(await call("POST", url, new Blob(["bo", "dy"]).stream(), {"Idempotency-Key": "k"}));
+})();
+`
+
+// What clients of other languages send is repeated for them: the server fails the first two of
+// each three requests.
+func TestClientsOfOtherLanguages(t *testing.T) {
+	for name, argv := range map[string]func(url string) [][]string{
+		"curl": func(url string) [][]string {
+			curl := []string{"curl", "-sS", "-m", "20", "-w", " %header{Gabion-Attempts} %{http_code}\n"}
+			keyed := append(curl[:len(curl):len(curl)], "-H", "Idempotency-Key: k", "-d", "body")
+			return [][]string{append(curl[:len(curl):len(curl)], url), append(keyed[:len(keyed):len(keyed)], url),
+				append(keyed[:len(keyed):len(keyed)], "-H", "Transfer-Encoding: chunked", url), append(keyed[:len(keyed):len(keyed)], "-H", "Expect: 100-continue", url),
+				append(keyed[:len(keyed):len(keyed)], "--http2-prior-knowledge", url)}
+		},
+		"python3": func(url string) [][]string {
+			return [][]string{{"python3", "-c", python + `
+print(*call("GET", sys.argv[1]))
+print(*call("POST", sys.argv[1], data=b"body", headers={"Idempotency-Key": "k"}))
+print(*call("POST", sys.argv[1], data=iter([b"bo", b"dy"]), headers={"Idempotency-Key": "k"}))
+`, url}}
+		},
+		"node": func(url string) [][]string { return [][]string{{"node", "-e", node, url}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := exec.LookPath(name); err != nil {
+				testservers.Missing(t, "%s is not installed", name)
+			}
+			var came atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				if came.Add(1)%3 != 0 {
+					w.WriteHeader(http.StatusServiceUnavailable)
+					return
+				}
+				fmt.Fprintf(w, "%s=%s", r.Method, body)
+			}))
+			defer server.Close()
+			lines := 0
+			for _, argv := range argv("http://" + front(t, egress(server.URL, quick)) + "/") {
+				out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput()
+				if err != nil {
+					t.Fatalf("%v: %v\n%s", argv, err, out)
+				}
+				for line := range strings.Lines(string(out)) {
+					lines++
+					if !strings.Contains(line, "200") || !strings.Contains(line, " 3 ") || !strings.Contains(line, "GET=") && !strings.Contains(line, "POST=body") {
+						t.Errorf("%s: %s", argv[0], line)
+					}
+				}
+			}
+			if lines < 3 || came.Load() != int64(3*lines) {
+				t.Errorf("%d answers, %d requests at the server", lines, came.Load())
+			}
+		})
+	}
+}
+
+// A Python client pays through a proxy that is killed again and again. It repeats with the same
+// key what it heard no answer to; the provider honours keys, and its witness counts.
+func TestPythonPaysThroughKillsOfTheProxy(t *testing.T) {
+	long(t, "the proxy is killed for some seconds")
+	if _, err := exec.LookPath("python3"); err != nil {
+		testservers.Missing(t, "python3 is not installed")
+	}
+	var mu sync.Mutex
+	charged := map[string]int{}
+	var came atomic.Int64
+	charge := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, _ := io.ReadAll(r.Body)
+		dither()
+		mu.Lock()
+		charged[string(name)]++
+		mu.Unlock()
+		dither()
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, "done %s", name)
+	})
+	provider, err := idempotency.New(idempotency.Global, idempotency.NewMemoryStore(0, 0), charge, idempotency.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if came.Add(1)%20 == 0 { // and it is not well itself
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		provider.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	at := addresses(t, 1)[0]
+	proxy := proxied(t, at, fmt.Sprintf("version: 1\ndependencies:\n  payments: {preset: payment}\nproxy:\n  listen:\n    - {address: %s, to: %s, dependency: payments}\n", at, server.URL))
+	killing := during(t, 5*time.Second)
+	var wg sync.WaitGroup
+	wg.Go(func() { kills(killing, proxy) })
+	script := filepath.Join(t.TempDir(), "pay.py")
+	write(t, script, python+`
+import time
+until = time.time() + 5
+n = repeats = 0
+while time.time() < until:
+    name = f"payment-{sys.argv[2]}-{n}"
+    n += 1
+    for attempt in range(200):
+        try:
+            status, _, text = call("POST", sys.argv[1], data=name.encode(), headers={"Idempotency-Key": name})
+        except Exception:
+            status, text = 0, ""
+        if status == 201 and text == "done " + name:
+            print(name)
+            break
+        repeats += 1
+        time.sleep(0.02)
+    else:
+        sys.exit(f"{name} has no end: {status} {text}")
+print("repeats", repeats)
+`)
+	told := map[string]bool{}
+	repeats := 0
+	for c := range 3 {
+		wg.Go(func() {
+			out, err := exec.CommandContext(t.Context(), "python3", script, "http://"+at+"/charges", fmt.Sprint(c)).CombinedOutput()
+			if err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for line := range strings.Lines(string(out)) {
+				var n int
+				if _, err := fmt.Sscanf(line, "repeats %d", &n); err == nil {
+					repeats += n
+					continue
+				}
+				told[strings.TrimSpace(line)] = true
+			}
+		})
+	}
+	wg.Wait()
+	mu.Lock()
+	defer mu.Unlock()
+	for name, n := range charged {
+		if n != 1 {
+			t.Errorf("%s was charged %d times", name, n)
+		}
+	}
+	for name := range told {
+		if charged[name] == 0 {
+			t.Errorf("%s is said to be done and was not charged", name)
+		}
+	}
+	t.Logf("%d payments, %d repeated by the client, %d requests at the provider; 0 doubled", len(told), repeats, came.Load())
+	if len(told) < 50 || repeats == 0 {
+		t.Error("too little happened for this to show anything")
+	}
+}

@@ -1,0 +1,218 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// ends are how orders ended for their clients, by their names.
+type ends struct {
+	mu      sync.Mutex
+	done    map[string]bool
+	held    map[string]bool
+	lost    []string // no end was seen
+	repeats int
+}
+
+// shop lets clients order until ctx is over. Each order is sent with one key until its end is
+// known: it is done, or it is held because its outcome is unknown.
+func shop(ctx context.Context, t *testing.T, url string, clients int) *ends {
+	t.Helper()
+	e := &ends{done: map[string]bool{}, held: map[string]bool{}}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}, Timeout: 10 * time.Second}
+	var wg sync.WaitGroup
+	for c := range clients {
+		wg.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				e.order(t, client, url, fmt.Sprintf("order-%d-%d", c, n))
+			}
+		})
+	}
+	wg.Wait()
+	client.CloseIdleConnections()
+	return e
+}
+
+func (e *ends) order(t *testing.T, client *http.Client, url, name string) {
+	for until := time.Now().Add(40 * time.Second); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+		status, text := send(client, url, name)
+		e.mu.Lock()
+		switch {
+		case status == http.StatusCreated && text == "done "+name:
+			e.done[name] = true
+		case status == http.StatusConflict && strings.Contains(text, "outcome-unknown"):
+			e.held[name] = true
+		case status == 0 || status == http.StatusServiceUnavailable || strings.Contains(text, "in-progress") || status == http.StatusBadGateway:
+			e.repeats++
+			e.mu.Unlock()
+			continue
+		default:
+			t.Errorf("%s: %d %q", name, status, text)
+		}
+		e.mu.Unlock()
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lost = append(e.lost, name)
+}
+
+func send(client *http.Client, url, name string) (status int, text string) {
+	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(name))
+	if err != nil {
+		return 0, ""
+	}
+	req.Header.Set("Idempotency-Key", name)
+	req.GetBody = nil // so that net/http repeats nothing by itself
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, ""
+	}
+	defer resp.Body.Close()
+	all, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, ""
+	}
+	return resp.StatusCode, string(all)
+}
+
+// judge compares what clients were told with what a witness saw: effects has how often each
+// order took effect.
+func (e *ends) judge(t *testing.T, effects map[string]int) {
+	t.Helper()
+	doubled, without, between := 0, 0, 0
+	for name, n := range effects {
+		if n > 1 {
+			doubled++
+			t.Errorf("%s took effect %d times", name, n)
+		}
+	}
+	for name := range e.done {
+		if effects[name] == 0 {
+			without++
+			t.Errorf("%s is said to be done and took no effect", name)
+		}
+	}
+	for name := range e.held {
+		between += effects[name]
+	}
+	if len(e.lost) > 0 {
+		t.Errorf("%d orders have no end, such as %s", len(e.lost), e.lost[0])
+	}
+	t.Logf("%d done, %d held as unknown (of which %d took effect), %d sendings repeated; %d doubled, %d done without effect",
+		len(e.done), len(e.held), between, e.repeats, doubled, without)
+	if len(e.done) < 50 || e.repeats == 0 {
+		t.Error("too little happened for this to show anything")
+	}
+}
+
+// witnessed reads the lines of the plain program's witness.
+func witnessed(t *testing.T, name string) map[string]int {
+	t.Helper()
+	all, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	effects := map[string]int{}
+	for line := range bytes.Lines(all) {
+		effects[strings.TrimSpace(string(line))]++
+	}
+	return effects
+}
+
+// before returns the file of a proxy before a program.
+func before(t *testing.T, at, to, more string) string {
+	return fmt.Sprintf("version: 1\nproxy:\n  listen:\n    - address: %s\n      ingress: {to: \"http://%s\", idempotency: {store: \"bolt:%s\", routes: [POST /orders]%s}}\n",
+		at, to, filepath.Join(t.TempDir(), "keys"), more)
+}
+
+// kills ends processes at random moments and starts them again, until ctx is over.
+func kills(ctx context.Context, all ...*process) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Duration(150+rand.IntN(300)) * time.Millisecond):
+		}
+		for _, p := range all {
+			p.kill()
+		}
+		for _, p := range all {
+			p.start()
+		}
+	}
+}
+
+// A program that knows nothing of gabion: whoever is killed, each order takes effect once, or
+// its client is told that its outcome is unknown.
+func TestKilledBeforeAPlainProgram(t *testing.T) {
+	long(t, "processes are killed for some seconds")
+	for _, victims := range []string{"proxy", "program", "both"} {
+		t.Run(victims, func(t *testing.T) {
+			at, witness := addresses(t, 2), filepath.Join(t.TempDir(), "witness")
+			program := run(t, at[1], []string{roleEnv + "=plain"}, os.Args[0], at[1], witness)
+			proxy := proxied(t, at[0], before(t, at[0], at[1], ""))
+			all := map[string][]*process{"proxy": {proxy}, "program": {program}, "both": {proxy, program}}[victims]
+			e := through(t, at[0], all...)
+			e.judge(t, witnessed(t, witness))
+		})
+	}
+}
+
+// through lets clients order for some seconds while processes are killed, and a little longer.
+func through(t *testing.T, at string, victims ...*process) *ends {
+	t.Helper()
+	killing := during(t, 4*time.Second)
+	var wg sync.WaitGroup
+	wg.Go(func() { kills(killing, victims...) })
+	e := shop(during(t, 4500*time.Millisecond), t, "http://"+at+"/orders", 8)
+	wg.Wait()
+	return e
+}
+
+// A program that takes the key's header into its own transaction: exactly once, and no outcome
+// stays unknown.
+func TestKilledBeforeATransactionalProgram(t *testing.T) {
+	long(t, "processes are killed for some seconds")
+	at, file := addresses(t, 2), filepath.Join(t.TempDir(), "orders.db")
+	program := run(t, at[1], []string{roleEnv + "=transactional"}, os.Args[0], at[1], file)
+	proxy := proxied(t, at[0], before(t, at[0], at[1], ", repeat_lost: true"))
+	e := through(t, at[0], proxy, program)
+	db, err := sql.Open("sqlite", "file:"+file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	rows, err := db.Query("SELECT name, count(*) FROM effects GROUP BY name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	effects := map[string]int{}
+	for rows.Next() {
+		var name string
+		var n int
+		if err := rows.Scan(&name, &n); err != nil {
+			t.Fatal(err)
+		}
+		effects[name] = n
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	e.judge(t, effects)
+	if len(e.held) > 0 {
+		t.Errorf("%d orders are held", len(e.held))
+	}
+}

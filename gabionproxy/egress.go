@@ -1,0 +1,164 @@
+package gabionproxy
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/gabionhttp"
+	"github.com/gabion-go/gabion/internal/serving"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// The headers with which the proxy says what was done for an answer.
+const (
+	HeaderAttempts = "Gabion-Attempts" // how many requests were sent; 0 for a refusal before the first
+	HeaderReason   = "Gabion-Reason"   // why it is not a plain success: a policy.Reason, or a word of the proxy's own such as "not_allowed"
+)
+
+// exchange is one request that is served.
+type exchange struct {
+	verdict gabionhttp.LastVerdict
+	note    string // why it could not be repeated, where only the proxy knows that
+	body    *replay
+	came    time.Time // before a program
+	unread  bool      // the answer came before the end of the client's body
+}
+
+type exchangeKey struct{}
+
+func exchangeOf(ctx context.Context) *exchange {
+	e, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return e
+}
+
+// tell writes what was done into the headers of an answer.
+func (e *exchange) tell(h http.Header) {
+	if e.verdict.Calls() == 0 {
+		return
+	}
+	h[HeaderAttempts] = []string{strconv.Itoa(e.verdict.Attempts())}
+	if why := e.verdict.Reason(); why != policy.None {
+		h[HeaderReason] = []string{why.String()}
+	}
+	if e.note != "" {
+		h[HeaderReason] = append(h[HeaderReason], e.note)
+	}
+}
+
+// leftHeaders are where clients may say how much time they have left.
+var leftHeaders = []string{gabionhttp.HeaderDeadline, gabionhttp.HeaderEnvoyTimeout, gabionhttp.HeaderGRPCTimeout}
+
+var errDeadline = fmt.Errorf("gabionproxy: the client's deadline is over: %w", context.DeadlineExceeded)
+
+// serve serves one request, with the deadline and the priority that its client says.
+func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, l *listener) {
+	p.tally.requests.Add(1)
+	p.tally.out.Add(1)
+	done := false
+	defer func() {
+		p.tally.out.Add(-1)
+		if !done {
+			p.tally.cut.Add(1) // the panic that cuts the connection goes on
+		}
+	}()
+	e := new(exchange)
+	ctx := context.WithValue(gabionhttp.WithVerdict(r.Context(), &e.verdict), exchangeKey{}, e)
+	if pri := serving.ReadPriority(r.Header[gabionhttp.HeaderPriority], true); pri != policy.PriorityNormal && l.config.Ingress.To == "" {
+		ctx = gabion.ContextWithPriority(ctx, pri)
+	}
+	if left, ok, _ := gabionhttp.TimeLeft(r.Header, leftHeaders...); ok && l.config.Ingress.To == "" {
+		timed, cancel := context.WithTimeoutCause(ctx, left, errDeadline)
+		defer cancel()
+		ctx = timed
+	}
+	r = r.WithContext(ctx)
+	if out, in := bound(w, r, &l.config); in != nil {
+		l.handler.ServeHTTP(out, in)
+	} else {
+		p.refuse(w, r, &refusal{status: http.StatusRequestEntityTooLarge, reason: "body_too_large", title: "The body is larger than this listener takes",
+			detail: "send less at once", unsent: true})
+	}
+	done = true
+}
+
+// table finds the server for a host and a path.
+type table struct {
+	proxy *Proxy
+	rows  []row // the longest path first, and those with a host before those without
+}
+
+type row struct {
+	host, path string
+	to         *upstream
+}
+
+func (p *Proxy) routes(t *tree, routes []config.ProxyRoute, before *tree) (http.Handler, error) {
+	tab := &table{proxy: p}
+	for _, route := range routes {
+		u, err := p.upstream(t, target{to: route.To, dependency: route.Dependency, tls: route.ToTLS}, before)
+		if err != nil {
+			return nil, err
+		}
+		tab.rows = append(tab.rows, row{strings.ToLower(route.Host), route.Path, u})
+	}
+	slices.SortStableFunc(tab.rows, func(a, b row) int {
+		if (a.host == "") != (b.host == "") {
+			return cmp.Compare(len(b.host), len(a.host))
+		}
+		return cmp.Compare(len(b.path), len(a.path))
+	})
+	return tab, nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (t *table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	host := hostOnly(r.Host)
+	for i := range t.rows {
+		if row := &t.rows[i]; (row.host == "" || row.host == host) && row.covers(r.URL.Path) {
+			row.to.ServeHTTP(w, r)
+			return
+		}
+	}
+	t.proxy.refuse(w, r, &refusal{status: http.StatusNotFound, reason: "no_route", title: "No route has this host and path",
+		detail: "add a route to the proxy's configuration, or fix the host and the path", unsent: true})
+}
+
+// covers reports whether a path is the row's or below it.
+func (r *row) covers(path string) bool {
+	switch {
+	case r.path == "" || path == r.path:
+		return true
+	case strings.HasSuffix(r.path, "/"):
+		return strings.HasPrefix(path, r.path)
+	}
+	return strings.HasPrefix(path, r.path) && path[len(r.path)] == '/'
+}
+
+// buffers are what bodies are copied with.
+var buffers = &bufferPool{sync.Pool{New: func() any { return new([32 << 10]byte) }}}
+
+type bufferPool struct{ pool sync.Pool }
+
+func (b *bufferPool) Get() []byte { return b.pool.Get().(*[32 << 10]byte)[:] }
+
+func (b *bufferPool) Put(p []byte) {
+	if len(p) == 32<<10 {
+		b.pool.Put((*[32 << 10]byte)(p))
+	}
+}
+
+// errorLog is what net/http says, at the level of what need not be read: the proxy answers and counts failures itself.
+func (p *Proxy) errorLog() *log.Logger {
+	return slog.NewLogLogger(p.options.Log.Handler(), slog.LevelDebug)
+}

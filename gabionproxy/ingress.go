@@ -1,0 +1,131 @@
+package gabionproxy
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/gabionhttp"
+	"github.com/gabion-go/gabion/idempotency"
+)
+
+// ingress makes the handler before a program: deadlines outside, which cost nothing to check;
+// then admission; then keys, so that what was refused for lack of room never claims one.
+func (p *Proxy) ingress(c config.ProxyIngress) (http.Handler, error) {
+	to, err := p.program(c)
+	if err != nil {
+		return nil, err
+	}
+	var h http.Handler = to
+	if c.Idempotency.Store != "" {
+		if h, err = p.keyed(c.Idempotency, to); err != nil {
+			return nil, err
+		}
+	}
+	if a := c.Admission; a != (config.ProxyAdmission{}) {
+		in := &gabionhttp.Admission{Next: h, Limit: a.Limit, Queue: a.Queue, TenantShare: a.TenantShare, TrustPriority: a.TrustPriority, Headers: leftHeaders}
+		if a.TenantHeader != "" {
+			in.Tenant = func(r *http.Request) string { return r.Header.Get(a.TenantHeader) }
+		}
+		h = in
+	}
+	if c.Deadlines {
+		h = &gabionhttp.Deadline{Next: h, Headers: leftHeaders}
+	}
+	return arrival{h}, nil
+}
+
+// arrival notes when a request came, since the time that it has left begins then.
+type arrival struct{ next http.Handler }
+
+// ServeHTTP implements [http.Handler].
+func (a arrival) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if e := exchangeOf(r.Context()); e != nil {
+		e.came = time.Now()
+	}
+	a.next.ServeHTTP(w, r)
+}
+
+// routed sends requests of some routes through a handler, and all others past it.
+type routed struct {
+	match  *http.ServeMux // knows patterns, and serves nothing
+	keyed  http.Handler
+	others http.Handler
+}
+
+// ServeHTTP implements [http.Handler].
+func (k *routed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if k.covers(r) {
+		k.keyed.ServeHTTP(w, r)
+		return
+	}
+	k.others.ServeHTTP(w, r)
+}
+
+// covers reports whether a request is one of the routes'. Programs take paths with a slash too
+// many for the same, so those are covered as well.
+func (k *routed) covers(r *http.Request) bool {
+	if _, pattern := k.match.Handler(r); pattern != "" {
+		return true
+	}
+	path, slash := strings.CutSuffix(r.URL.Path, "/")
+	if !slash {
+		path += "/"
+	}
+	_, pattern := k.match.Handler(&http.Request{Method: r.Method, Host: r.Host, URL: &url.URL{Path: cmp.Or(path, "/")}})
+	return pattern != ""
+}
+
+// keyed makes the handler that runs each key once.
+func (p *Proxy) keyed(c config.ProxyIdempotency, to http.Handler) (http.Handler, error) {
+	if p.options.Store == nil {
+		return nil, fmt.Errorf("this program has no stores, and %s is one", c.Store)
+	}
+	k := &routed{match: http.NewServeMux(), others: to}
+	var methods []string
+	for _, route := range c.Routes {
+		method, _, _ := strings.Cut(route, " ")
+		methods = append(methods, method)
+		if err := handle(k.match, route); err != nil {
+			return nil, err
+		}
+	}
+	store, err := p.options.Store(c.Store)
+	if err != nil {
+		return nil, fmt.Errorf("idempotency.store: %w", err)
+	}
+	scope := idempotency.Global
+	if c.ScopeHeader != "" {
+		scope = func(r *http.Request) string { return r.Header.Get(c.ScopeHeader) }
+	}
+	guarantee := idempotency.GuaranteeHold
+	if c.RepeatLost {
+		guarantee = idempotency.GuaranteeReexecute
+	}
+	k.keyed, err = idempotency.New(scope, store, to, idempotency.Config{
+		RunnerConfig: idempotency.RunnerConfig{
+			Guarantee: guarantee, Retention: c.Retention, MaxExecution: c.MaxExecution, Observer: idempotency.LogTo(p.options.Log),
+		},
+		Methods: slices.Compact(slices.Sorted(slices.Values(methods))), Optional: c.Optional,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// handle adds a pattern. http.ServeMux panics where two contradict each other.
+func handle(m *http.ServeMux, pattern string) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("idempotency.routes: %v", v)
+		}
+	}()
+	m.Handle(pattern, http.NotFoundHandler())
+	return nil
+}

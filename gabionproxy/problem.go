@@ -1,0 +1,188 @@
+package gabionproxy
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/gabionhttp"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// refusal is an answer of the proxy's own.
+type refusal struct {
+	status   int
+	reason   string // in snake_case
+	title    string
+	detail   string // what to do
+	unsent   bool   // nothing of the request reached the server
+	attempts int
+	code     policy.GRPCCode // of gRPC; zero means by the status
+	cause    error           // for the log
+}
+
+// page is where reasons are explained.
+const page = "https://github.com/gabion-go/gabion/blob/main/docs/reasons.md#"
+
+// problem is RFC 9457's.
+type problem struct {
+	Type     string `json:"type"`
+	Title    string `json:"title"`
+	Status   int    `json:"status"`
+	Detail   string `json:"detail"`
+	Reason   string `json:"reason"`
+	Effect   string `json:"effect"`
+	Attempts int    `json:"attempts"`
+}
+
+// advice is what who calls through the proxy can do. The rest is for its operators.
+var advice = map[policy.Reason]string{
+	policy.NotSafe:           "send an Idempotency-Key with each request that changes something, the same one when you send it again, and the proxy repeats it",
+	policy.BodyNotRewindable: "send a body of up to 64 KiB, or send the request again yourself if that is safe",
+	policy.CallTimeout:       "ask again later, or give the request more time: timeout.call in the proxy's file, or your own deadline",
+	policy.DeadlineShort:     "give the request more time",
+	policy.RetryAfterTooLong: "come back after Retry-After",
+	policy.BreakerOpen:       "come back later: the server fails, and the proxy tries by itself when it works again",
+	policy.RateLimited:       "come back after Retry-After, or send less",
+	policy.Paced:             "come back after Retry-After: the server asked for that time",
+	policy.KeyMissing:        "send an Idempotency-Key",
+	policy.OutcomeUnknown:    "ask the server what it did before you send a new request",
+	policy.Invalid:           "fix the request: it has two idempotency keys, or an empty one",
+	policy.UnknownDependency: "fix the proxy's configuration",
+}
+
+const otherAdvice = "ask again later; the page of the type says what operators can do"
+
+// failed answers a request that brought no answer.
+func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
+	if x := ofClient(r); x != nil {
+		p.refuse(w, r, x)
+		return
+	}
+	var e *gabion.Error
+	if !errors.As(err, &e) {
+		p.foreign(w, r, err)
+		return
+	}
+	heads := headsOnly{h: w.Header()}
+	gabionhttp.Error(&heads, e) // its status and its marks, and not its text
+	x := &refusal{status: heads.status, reason: e.Reason.String(), title: titleOf(e), detail: cmp.Or(advice[e.Reason], otherAdvice),
+		unsent: e.Effect == policy.NoEffect, attempts: e.Attempts, code: codeOf(e), cause: err}
+	p.refuse(w, r, x)
+}
+
+// foreign answers what failed outside of any policy: a program behind an ingress, or an upgrade that was not one.
+func (p *Proxy) foreign(w http.ResponseWriter, r *http.Request, err error) {
+	x := &refusal{status: http.StatusBadGateway, reason: "no_answer", title: "The server did not answer", detail: otherAdvice, cause: err}
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		x.status, x.reason, x.title, x.detail = http.StatusRequestEntityTooLarge, "body_too_large", "The body is larger than this listener takes", "send less at once"
+	case errors.Is(err, context.DeadlineExceeded):
+		x.status, x.reason, x.title = http.StatusGatewayTimeout, policy.CallTimeout.String(), "The server did not answer in time"
+	}
+	p.refuse(w, r, x)
+}
+
+func titleOf(e *gabion.Error) string {
+	plain := *e
+	plain.Err = nil // errors tell of what is inside
+	return plain.Error()
+}
+
+// codeOf is the status that clients of gRPC get. It is that of gabiongrpc.Status, but that what no policy ends
+// and no server answered is UNAVAILABLE, as it is for clients without a proxy.
+func codeOf(e *gabion.Error) policy.GRPCCode {
+	switch e.Reason {
+	case policy.KeyMissing:
+		return policy.GRPCInvalidArgument
+	case policy.OutcomeUnknown:
+		return policy.GRPCUnknown
+	case policy.UnknownDependency, policy.Invalid:
+		return policy.GRPCInternal
+	case policy.CallTimeout, policy.AttemptTimeout, policy.IdleTimeout, policy.BodyTimeout, policy.DeadlineShort:
+		return policy.GRPCDeadlineExceeded
+	case policy.Canceled:
+		return policy.GRPCCancelled
+	}
+	if said, ok := errors.AsType[*gabionhttp.StatusError](e.Err); ok && said.GRPC != policy.GRPCOK {
+		return said.GRPC
+	}
+	if e.Reason == policy.NotRetryable && errors.Is(e, context.DeadlineExceeded) {
+		return policy.GRPCDeadlineExceeded
+	}
+	return policy.GRPCUnavailable
+}
+
+// byStatus is what statuses of the proxy's own are in gRPC.
+var byStatus = map[int]policy.GRPCCode{
+	http.StatusNotFound: policy.GRPCUnimplemented, http.StatusForbidden: policy.GRPCPermissionDenied,
+	http.StatusRequestEntityTooLarge: policy.GRPCResourceExhausted, http.StatusGatewayTimeout: policy.GRPCDeadlineExceeded,
+}
+
+// refuse answers for the proxy itself.
+func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, x *refusal) {
+	p.tally.refused.Add(1)
+	if x.cause != nil {
+		p.options.Log.DebugContext(r.Context(), "refused", "reason", x.reason, "attempts", x.attempts, "error", x.cause)
+	}
+	h := w.Header()
+	h.Set(HeaderAttempts, strconv.Itoa(x.attempts))
+	h.Set(HeaderReason, x.reason)
+	if e := exchangeOf(r.Context()); e != nil && e.note != "" {
+		h.Add(HeaderReason, e.note)
+	}
+	exchangeOf(r.Context()).closes(h)
+	h.Set("Cache-Control", "no-store")
+	h.Del("Content-Length")
+	if isGRPC(r) {
+		x.rpc(w)
+		return
+	}
+	effect := "may have happened"
+	if x.unsent {
+		effect = "not sent"
+	}
+	body, _ := json.Marshal(problem{page + x.reason, x.title, x.status, x.detail, x.reason, effect, x.attempts})
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(x.status)
+	_, _ = w.Write(body)
+}
+
+// rpc answers in the way of gRPC: with headers alone, that are trailers.
+func (x *refusal) rpc(w http.ResponseWriter) {
+	code := x.code
+	if code == policy.GRPCOK {
+		code = cmp.Or(byStatus[x.status], policy.GRPCUnavailable)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/grpc")
+	h.Set("Grpc-Status", strconv.Itoa(int(code)))
+	h.Set("Grpc-Message", strings.ReplaceAll(url.QueryEscape(x.title+": "+x.detail), "+", "%20"))
+	if h.Get("X-Should-Retry") == "false" {
+		h.Set("Grpc-Retry-Pushback-Ms", "-1")
+	}
+	w.WriteHeader(http.StatusOK)
+}
+
+// headsOnly takes of an answer its status and its headers.
+type headsOnly struct {
+	h      http.Header
+	status int
+}
+
+// Header implements [http.ResponseWriter].
+func (h *headsOnly) Header() http.Header { return h.h }
+
+// Write forgets.
+func (h *headsOnly) Write(p []byte) (int, error) { return len(p), nil }
+
+// WriteHeader keeps the status.
+func (h *headsOnly) WriteHeader(status int) { h.status = status }

@@ -1,0 +1,159 @@
+package gabionproxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/gabionhttp"
+	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// program is what stands behind an ingress. It gets each request once at most: whoever sent it
+// knows best whether to send it again.
+type program struct {
+	proxy *Proxy
+	url   *url.URL
+	base  *http.Transport
+	pass  httputil.ReverseProxy
+	times bool // it is told how much time is left
+}
+
+func (p *Proxy) program(c config.ProxyIngress) (*program, error) {
+	to, err := url.Parse(c.To)
+	if err != nil {
+		return nil, err
+	}
+	g := &program{proxy: p, url: to, base: newBase(nil, to), times: c.Deadlines}
+	if to.Scheme == "h2c" {
+		to.Scheme = "http"
+	}
+	g.pass = httputil.ReverseProxy{Rewrite: g.rewrite, Transport: g, ModifyResponse: told, ErrorHandler: g.failed, BufferPool: buffers, ErrorLog: p.errorLog()}
+	return g, nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (g *program) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if idempotency.Token(r.Context()) != 0 {
+		w = whole{w}
+	} else {
+		defer g.proxy.remember(w, r, 0)()
+	}
+	g.pass.ServeHTTP(w, r)
+}
+
+// keyHeaders are those by which net/http takes a request for one that it may send again by
+// itself, after the program may have acted on it.
+var keyHeaders = []string{gabionhttp.HeaderKey, "X-Idempotency-Key"}
+
+// rewrite aims a request at the program. Its host stays what the client said.
+func (g *program) rewrite(pr *httputil.ProxyRequest) {
+	in, out := pr.In, pr.Out
+	pr.SetURL(g.url)
+	out.Host = in.Host
+	out.URL.RawQuery = in.URL.RawQuery
+	out.Trailer = in.Trailer
+	out.Header["X-Forwarded-For"] = in.Header["X-Forwarded-For"]
+	pr.SetXForwarded()
+	exchangeOf(out.Context()).resends(out)
+	out.GetBody = nil
+	noUpgrade(out)
+	if all, ok := in.Body.(io.ReaderAt); ok && out.Body != nil && g.url.Scheme == "http" && !g.base.Protocols.UnencryptedHTTP2() {
+		// In memory: net/http sends it on another connection if none of it got out on the first.
+		out.GetBody = func() (io.ReadCloser, error) {
+			return io.NopCloser(io.NewSectionReader(all, 0, in.ContentLength)), nil
+		}
+		out.Body, _ = out.GetBody()
+	}
+	for _, name := range keyHeaders {
+		if lines, ok := out.Header[name]; ok { // in lower case net/http does not know it, and the program does
+			delete(out.Header, name)
+			out.Header[strings.ToLower(name)] = lines
+		}
+	}
+}
+
+// RoundTrip implements [http.RoundTripper]. Of a run it says what becomes of its key when no
+// answer comes: a request that found no connection had no effect, and of any other that is not known.
+func (g *program) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx := r.Context()
+	defer exchangeOf(ctx).answered()
+	if !g.timed(r) {
+		idempotency.NoEffect(ctx)
+		return nil, unsent{errDeadline}
+	}
+	var connected atomic.Bool
+	trace := httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
+	resp, err := g.base.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx, &trace)))
+	switch {
+	case err == nil:
+		return resp, nil
+	case !connected.Load():
+		idempotency.NoEffect(ctx)
+		return nil, unsent{err}
+	}
+	idempotency.OutcomeUnknown(ctx)
+	return nil, err
+}
+
+// timed tells the program how much time is left, and reports whether there is any.
+func (g *program) timed(r *http.Request) bool {
+	e := exchangeOf(r.Context())
+	if !g.times || e == nil {
+		return true
+	}
+	spent := time.Since(e.came)
+	for _, name := range leftHeaders {
+		left, ok, _ := gabionhttp.TimeLeft(r.Header, name)
+		if ok && !gabionhttp.SetTimeLeft(r.Header, gabionhttp.NextHop(0, left-spent, 0), name) {
+			return false
+		}
+	}
+	return true
+}
+
+// unsent is an error of a request of which nothing reached the program.
+type unsent struct{ error }
+
+// Unwrap returns what kept it from that.
+func (u unsent) Unwrap() error { return u.error }
+
+// failed answers a request that brought no answer.
+func (g *program) failed(w http.ResponseWriter, r *http.Request, err error) {
+	_, never := errors.AsType[unsent](err)
+	x := ofClient(r)
+	switch {
+	case x != nil:
+		g.proxy.refuse(w, r, x)
+	case errors.Is(err, context.DeadlineExceeded):
+		g.proxy.refuse(w, r, &refusal{status: http.StatusGatewayTimeout, reason: policy.CallTimeout.String(), title: "The program did not answer in time",
+			detail: "give the request more time, or ask again later", unsent: never, cause: err})
+	case never:
+		w.Header().Set("Retry-After", "1")
+		g.proxy.refuse(w, r, &refusal{status: http.StatusServiceUnavailable, reason: "program_unreachable", title: "The program can't be reached",
+			detail: "send the request again later: nothing of it was done", unsent: true, cause: err})
+	default:
+		g.proxy.foreign(w, r, err)
+	}
+}
+
+// whole holds an answer back until it is stored with its key. Only a stream of events is sent as
+// it comes, since it has no end that could be waited for.
+type whole struct{ http.ResponseWriter }
+
+// FlushError implements what [http.ResponseController] looks for.
+func (w whole) FlushError() error {
+	if strings.HasPrefix(w.Header().Get("Content-Type"), "text/event-stream") {
+		return http.NewResponseController(w.ResponseWriter).Flush()
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package gabionproxy
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gabion-go/gabion/internal/adapter"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// lingers is how long the rest of a body is read that nobody wants, so that its client gets to
+// see the answer before the connection is closed.
+const lingers = 500 * time.Millisecond
+
+// remember keeps the request's body for the server's further attempts, as the dependency's
+// policy says. What it returns must be called in the end.
+func (u *upstream) remember(w http.ResponseWriter, r *http.Request) (forget func()) {
+	if u.plain.Dependency == nil {
+		return u.proxy.remember(w, r, 0)
+	}
+	return u.proxy.remember(w, r, max(adapter.Of(u.plain.Dependency).PolicyInForce().HTTP.ReplayLimit, 0))
+}
+
+func (p *Proxy) remember(w http.ResponseWriter, r *http.Request, limit int) (forget func()) {
+	e := exchangeOf(r.Context())
+	if e == nil || r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
+		return func() {}
+	}
+	e.body = p.bodies.remember(r, limit)
+	return func() {
+		waits := e.body.end()
+		if (waits || e.unread) && r.ProtoMajor == 1 {
+			e.body.linger(http.NewResponseController(w))
+		}
+	}
+}
+
+// ofClient is the refusal of a request whose body broke off, or is none: that is neither the
+// server's fault nor the proxy's. It is nil for all others.
+func ofClient(r *http.Request) *refusal {
+	e := exchangeOf(r.Context())
+	if e == nil || e.body == nil || e.body.broken() == nil {
+		return nil
+	}
+	err := e.body.broken()
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return &refusal{status: http.StatusRequestEntityTooLarge, reason: "body_too_large", title: "The body is larger than this listener takes",
+			detail: "send less at once", attempts: e.verdict.Attempts(), cause: err}
+	}
+	return &refusal{status: http.StatusBadRequest, reason: "body_broken", title: "The body of the request broke off",
+		detail: "send all of it, framed as its headers say", attempts: e.verdict.Attempts(), cause: err}
+}
+
+// noUpgrade takes a wish for HTTP/2 out of a request: who gets it granted speaks past the proxy.
+func noUpgrade(out *http.Request) {
+	if strings.EqualFold(strings.TrimSpace(out.Header.Get("Upgrade")), "h2c") {
+		out.Header.Del("Upgrade")
+		out.Header.Del("Connection")
+		out.Header.Del("Http2-Settings")
+	}
+}
+
+// linger bounds for how long net/http reads the rest of a body before it lets go of a request
+// of HTTP/1: otherwise that is as long as the client likes. A read that is under way is ended
+// first, since net/http would lift the bound when it does that itself.
+func (b *replay) linger(c *http.ResponseController) {
+	if c.SetReadDeadline(time.Unix(1, 0)) != nil {
+		return
+	}
+	b.mu.Lock()
+	for b.reading {
+		b.come.Wait()
+	}
+	b.mu.Unlock()
+	_ = c.SetReadDeadline(time.Now().Add(lingers))
+}
+
+// resends gives a request that goes out its body. What net/http sends again by itself no policy
+// sees, so that it is only gabionhttp that may ask for another one.
+func (e *exchange) resends(out *http.Request) {
+	out.GetBody = nil
+	if e != nil && e.body != nil && out.Body != nil {
+		e.body.attach(out)
+	}
+}
+
+// answered frees the copy of the body: nothing is sent again. If the client is still sending,
+// its connection ends with the answer, since what is left of the body could be read as the next
+// request.
+func (e *exchange) answered() {
+	if e == nil || e.body == nil {
+		return
+	}
+	if e.verdict.Reason() == policy.BodyNotRewindable {
+		e.note = "not repeatable: " + e.body.Fixed().Error()
+	}
+	e.unread = !e.body.accept()
+}
+
+// closes says so on the answer.
+func (e *exchange) closes(h http.Header) {
+	if e != nil && e.unread {
+		h["Connection"] = []string{"close"}
+	}
+}

@@ -1,0 +1,135 @@
+package gabionproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/config"
+)
+
+// run is one Run.
+type run struct {
+	file     atomic.Pointer[config.File] // in force
+	path     string
+	registry *gabion.Registry
+	proxy    *Proxy
+	options  Options
+	stop     context.CancelFunc
+}
+
+// watchEach is how often the file is looked at. It is read, because a mounted ConfigMap changes by a link alone.
+const watchEach = time.Second
+
+// Run serves what a file says until ctx is over, and then drains. The file is from config.Load, and the registry was made of
+// its policies. A new version of the file is put into force when it is found, or at once after now; one with mistakes
+// changes nothing, is logged, and is counted.
+//
+// Started is called once all addresses are open. It may be nil. The error says what kept it from serving, or how many requests had to be cut at the end.
+func Run(ctx context.Context, file *config.File, registry *gabion.Registry, now <-chan os.Signal, o Options, started func(*Proxy)) error {
+	p, err := New(file.Proxy, registry, o)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	r := &run{path: file.Name, registry: registry, proxy: p, options: p.options, stop: stop}
+	r.file.Store(file)
+	if err := p.Start(); err != nil {
+		return err
+	}
+	closeAdmin, err := r.admin(file.Proxy.Admin.Address)
+	if err != nil {
+		p.kill()
+		return err
+	}
+	defer closeAdmin()
+	if started != nil {
+		started(p)
+	}
+	watch := config.Watching{Apply: r.apply, Failed: r.failed, Interval: watchEach, Now: now}
+	if err := config.Watch(ctx, file, watch); err != nil {
+		p.kill()
+		return err
+	}
+	p.options.Log.Info("draining", "in_flight", p.Stats().InFlight)
+	if cut := p.Drain(context.Background()); cut > 0 {
+		return fmt.Errorf("%w: %d requests", ErrCut, cut)
+	}
+	p.options.Log.Info("drained", "cut", 0)
+	return nil
+}
+
+// ErrCut says that requests were cut at the end because they took longer than the drain may.
+var ErrCut = errors.New("gabionproxy: the drain was over, and what was left was cut")
+
+// kill ends a proxy that served for a moment only.
+func (p *Proxy) kill() {
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	p.Drain(over)
+}
+
+// admin serves operators until the function is called, which is after the drain: its end is seen there.
+func (r *run) admin(address string) (func(), error) {
+	if address == "" {
+		return func() {}, nil
+	}
+	at, err := net.Listen("tcp", withHost(address))
+	if err != nil {
+		return nil, fmt.Errorf("admin: %w", err)
+	}
+	a := newAdmin(r)
+	s := &http.Server{Handler: a.mux, ReadHeaderTimeout: defaultHeaderTimeout, ErrorLog: r.proxy.errorLog()}
+	r.proxy.admin.Store(at.Addr().String())
+	r.options.Log.Info("admin", "address", at.Addr().String())
+	go func() { _ = s.Serve(at) }()
+	return func() {
+		_ = s.Close()
+		_ = a.page.Close()
+	}, nil
+}
+
+// AdminAddr returns where the admin listener of [Run] really listens. It is empty without such a listener.
+func (p *Proxy) AdminAddr() string {
+	at, _ := p.admin.Load().(string)
+	return at
+}
+
+// apply puts a new version of the file into force.
+func (r *run) apply(f *config.File) error {
+	if err := r.proxy.Reload(f.Policies, f.Proxy, false); err != nil {
+		return err
+	}
+	r.file.Store(f)
+	r.proxy.tally.reloads.Add(1)
+	r.options.Log.Info("reloaded", "file", f.Name, "hash", effectiveOf(f).Hash)
+	return nil
+}
+
+// failed tells of a version that is not in force.
+func (r *run) failed(err error) {
+	r.proxy.tally.badReloads.Add(1)
+	r.options.Log.Error("the file was not put into force: the last good one stays", "error", err)
+}
+
+// reload reads the file because an operator asks for it.
+func (r *run) reload(dry bool) error {
+	f, err := config.Load(r.path)
+	switch {
+	case err == nil && dry:
+		return r.proxy.Reload(f.Policies, f.Proxy, true)
+	case err == nil:
+		err = r.apply(f)
+	}
+	if err != nil && !dry {
+		r.failed(err)
+	}
+	return err
+}

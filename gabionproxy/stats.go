@@ -1,0 +1,51 @@
+package gabionproxy
+
+import (
+	"iter"
+	"sync/atomic"
+)
+
+// tally counts what the proxy did.
+type tally struct {
+	requests, refused, cut, tunnels, reloads, badReloads atomic.Int64
+
+	out atomic.Int64 // being served
+}
+
+// Stats are numbers of one moment. All but InFlight count since the proxy was made.
+type Stats struct {
+	Requests   int64 // that came
+	InFlight   int64 // that are being served, with tunnels and upgraded connections
+	Refused    int64 // that the proxy answered by itself
+	Cut        int64 // whose answer broke off after it had begun
+	Tunnels    int64 // that CONNECT opened
+	Reloads    int64 // that put a file into force
+	BadReloads int64 // that did not, because of a mistake
+}
+
+// Stats returns the numbers of one moment.
+func (p *Proxy) Stats() Stats {
+	t := &p.tally
+	return Stats{
+		Requests: t.requests.Load(), InFlight: t.out.Load(), Refused: t.refused.Load(), Cut: t.cut.Load(), Tunnels: t.tunnels.Load(),
+		Reloads: t.reloads.Load(), BadReloads: t.badReloads.Load(),
+	}
+}
+
+// Series are the numbers by the names that they have as metrics. Those that end in _total are counters.
+func (s Stats) Series() iter.Seq2[string, int64] {
+	return func(yield func(string, int64) bool) {
+		for _, one := range []struct {
+			name string
+			n    int64
+		}{
+			{"gabion_proxy_requests_total", s.Requests}, {"gabion_proxy_in_flight", s.InFlight}, {"gabion_proxy_refused_total", s.Refused},
+			{"gabion_proxy_cut_total", s.Cut}, {"gabion_proxy_tunnels_total", s.Tunnels}, {"gabion_proxy_reloads_total", s.Reloads},
+			{"gabion_proxy_reload_failures_total", s.BadReloads},
+		} {
+			if !yield(one.name, one.n) {
+				return
+			}
+		}
+	}
+}

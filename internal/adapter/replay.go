@@ -1,0 +1,17 @@
+package adapter
+
+import "errors"
+
+// ErrBodyOver is what a request's body says to an attempt that is over.
+var ErrBodyOver = errors.New("gabionhttp: request body read after its attempt was over")
+
+// A Replay is a request's body that is remembered while it streams. The request's GetBody
+// gives another one, at whose first Read the one before is over, until too much went by. Its
+// methods are safe for concurrent use.
+type Replay interface {
+	// Fixed says why GetBody has nothing more to give. Nil means that it has.
+	Fixed() error
+
+	// Whole reports whether all of the body is remembered, so that no reader waits.
+	Whole() bool
+}
