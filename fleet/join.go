@@ -165,8 +165,8 @@ func (m *Member) now() clock.Instant { return clock.Instant(time.Since(m.epoch))
 // time is an instant as a time of the process's clock.
 func (m *Member) time(at clock.Instant) time.Time { return m.epoch.Add(time.Duration(at)) }
 
-// Close gives the shares back at once, so that others need not wait until they end, and leaves the fleet. The policies' own limits
-// hold then, and overrides that are in force run to their end. It waits for the store an eighth of the lease at most.
+// Close gives the shares back at once, so that others need not wait until they end, and leaves the fleet. What the process
+// still calls goes by what its policies declare for a store that is away, and overrides that are in force run to their end. It waits for the store an eighth of the lease at most.
 // Closing twice does nothing.
 func (m *Member) Close() {
 	m.once.Do(func() {

@@ -207,6 +207,33 @@ func TestAnEndpointWithoutAConnection(t *testing.T) {
 	}
 }
 
+// A connection that its owner has closed, such as one of an endpoint that moved, loses no call: others take them.
+func TestAnEndpointWhoseConnectionIsClosed(t *testing.T) {
+	a, b := newProvider(t), newProvider(t)
+	closed, err := grpc.NewClient(a.addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	open, err := grpc.NewClient(b.addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	conns := map[string]*grpc.ClientConn{"a": closed, "b": open}
+	p := policy.Policy{Endpoints: policy.Endpoints{Mode: policy.EndpointsOrdered, List: []policy.Endpoint{{Name: "a"}, {Name: "b"}}}}
+	d := gabion.New("payments", p)
+	stub := pb.NewTestServiceClient((&gabiongrpc.Client{Dependency: d}).Endpoints(func(e gabion.Endpoint) grpc.ClientConnInterface { return conns[e.Name] }))
+	for i := range 8 { // nothing was sent, so it needs no key
+		if _, err := stub.UnaryCall(t.Context(), &pb.SimpleRequest{}); err != nil {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+	if st := d.Stats().Endpoints; !st[0].Out || b.count() != 8 {
+		t.Errorf("%d calls were answered: %+v", b.count(), st)
+	}
+}
+
 // Two banks, of which the first is down.
 func ExampleClient_Endpoints() {
 	works := new(bank)

@@ -183,7 +183,7 @@ func TestCallsThatWaitTogetherShareWhatIsLeft(t *testing.T) {
 	answers := make(chan error)
 	ask := func() { answers <- l.Ask(t.Context(), 1, checkout) }
 	go ask()
-	until(t, "the first is told", func() bool {
+	until(t, "the service is asked about the first", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		a := l.keys[keyOf([]Descriptor{checkout})]
