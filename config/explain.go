@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/gabion-go/gabion/internal/spelled"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -85,7 +86,7 @@ func value(path string, v reflect.Value) string {
 	if text := unwritten[path]; text != "" && v.IsZero() {
 		return text
 	}
-	if text := spell(v); text != "" {
+	if text := spelled.Value(v); text != "" {
 		return text
 	}
 	return "off" // no such rule

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/facts"
+	"github.com/gabion-go/gabion/internal/spelled"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -170,7 +171,7 @@ func (g generator) field(of reflect.Type, f reflect.StructField, v reflect.Value
 	if of == reflect.TypeFor[policy.Bulkhead]() && v.Kind() == reflect.Int && v.IsZero() { // of a learned limit
 		v = reflect.ValueOf(policy.Policy{Bulkhead: policy.Bulkhead{Limit: policy.Learned}}.Resolved().Bulkhead).FieldByName(f.Name)
 	}
-	if text := spell(v); text != "" && f.Type.Kind() != reflect.Slice {
+	if text := spelled.Value(v); text != "" && f.Type.Kind() != reflect.Slice {
 		s["default"] = jsonDefault(v, text)
 	}
 	return s

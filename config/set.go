@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/spelled"
 	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
@@ -198,7 +199,7 @@ func (q quantity) spelled(size float64) string {
 	if _, of := v.Interface().(time.Duration); !of && v.CanInt() {
 		return strconv.FormatInt(max(v.Int(), 1), 10)
 	}
-	return cmp.Or(spell(v), "0s")
+	return cmp.Or(spelled.Value(v), "0s")
 }
 
 // twoDigits rounds to two digits.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -169,51 +168,6 @@ func explainText(err error, among string) (problem, proposal string) {
 		return as.Problem, as.Proposal
 	}
 	return "is not known", "use one of " + among
-}
-
-// spell writes one value as a file would. A zero that a file can't say, because
-// its key is then left out, is empty.
-func spell(v reflect.Value) string {
-	if d, ok := v.Interface().(time.Duration); ok {
-		if d == 0 {
-			return ""
-		}
-		return policy.FormatDuration(d)
-	}
-	if v.CanFloat() && v.Float() == 0 || v.CanInt() && v.Int() == 0 { // no such rule
-		return "off"
-	}
-	if text, ok := v.Interface().(encoding.TextMarshaler); ok {
-		b, _ := text.MarshalText()
-		return string(b)
-	}
-	switch v.Kind() {
-	case reflect.Int:
-		if v.Int() == policy.Learned {
-			return "learned"
-		}
-		return offOr(v.Int() == policy.Off, strconv.FormatInt(v.Int(), 10))
-	case reflect.Float64:
-		return offOr(v.Float() == policy.Off, strconv.FormatFloat(v.Float(), 'f', -1, 64))
-	case reflect.Bool:
-		return strconv.FormatBool(v.Bool())
-	}
-	return spellList(v)
-}
-
-func offOr(off bool, text string) string {
-	if off {
-		return "off"
-	}
-	return text
-}
-
-func spellList(v reflect.Value) string {
-	items := make([]string, v.Len())
-	for i := range items {
-		items[i] = fmt.Sprint(v.Index(i))
-	}
-	return "[" + strings.Join(items, ", ") + "]"
 }
 
 // leaves calls do for each key of a policy, in the order of its fields. A section

@@ -145,6 +145,10 @@ type Options struct {
 	// of As: two dependencies of one file are compared by it. Nil means As.
 	AgainstAs map[string]string
 
+	// Theirs are another system's policies in place of Config, and AgainstTheirs in place of
+	// Against. As and AgainstAs name their routes for policies of the scenario. Nil means none.
+	Theirs, AgainstTheirs *Foreign
+
 	// Rival is the name of one of Opponents. Empty means what the scenario says, if
 	// Against is nil too.
 	Rival string
@@ -210,26 +214,13 @@ func (o *Options) options() (made scenario.Options, err error) {
 		}
 		made.Record = (*scenario.Recording)(o.Record)
 	}
-	if made.Policies, err = side(o.Config, o.As); err != nil {
+	if made.Policies, err = o.first(); err != nil {
 		return made, err
 	}
-	as, against := o.As, o.Against
-	if len(o.AgainstAs) > 0 {
-		if o.Alone || o.Rival != "" || against == nil && o.Config == nil {
-			return made, errors.New("lab: AgainstAs names dependencies of a file to compare with, and none is given")
-		}
-		if as = o.AgainstAs; against == nil {
-			against = o.Config
-		}
-	}
-	switch {
-	case o.Alone:
-	case against != nil:
-		other, wrong := side(against, as)
-		tellApart(&made.Policies, o.Config, &other, against)
-		made.Against, err = &other, wrong
-	case o.Rival != "":
-		made.Against, err = o.rival()
+	if !o.Alone {
+		made.Against, err = o.other(&made.Policies)
+	} else if len(o.AgainstAs) > 0 {
+		err = errNoAgainst
 	}
 	return made, err
 }

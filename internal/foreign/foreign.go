@@ -19,6 +19,7 @@ type Format struct {
 	Aliases []string // other names that find it
 	Title   string   // what it is, in a few words
 	Source  string   // the address of the document that says what its keys mean
+	Plain   bool     // neither YAML nor JSON as YAML takes it: Read parses the text itself
 
 	// Like reports whether a file seems to be of this format. Text is what a file says that is neither YAML
 	// nor JSON; documents is empty then.
@@ -42,6 +43,14 @@ type Import struct {
 	Routes  []Route
 	Remarks []Remark         // in the order of their lines
 	Wrong   finding.Findings // mistakes, for which the other system would refuse the file
+
+	// Stays is the part that the other system still needs, as a file of its own; empty if nothing
+	// is left, or if the format has no such part.
+	Stays string
+
+	// Choose finds the route that counts for what the other system calls by a name, such as a
+	// method. Nil means that routes have no names but their own.
+	Choose func(name string) (index int, ok bool)
 }
 
 // Route is one set of rules of a file: a route, a client, an upstream. It becomes a dependency.

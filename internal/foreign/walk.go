@@ -60,7 +60,7 @@ func (v *Value) All() []*Value {
 	return v.Items
 }
 
-// Word returns the text of a value, or what is said where there is none.
+// Word returns the text of a value, or what is said instead where v is nil.
 func (v *Value) Word(otherwise string) string {
 	if v == nil || v.Text == "" {
 		return otherwise
@@ -68,7 +68,7 @@ func (v *Value) Word(otherwise string) string {
 	return v.Text
 }
 
-// SpanOr returns the time of a value, or what is said where there is none.
+// SpanOr returns the time of a value, or what is said instead where v is nil.
 func (v *Value) SpanOr(otherwise time.Duration) time.Duration {
 	if v == nil {
 		return otherwise
@@ -76,7 +76,7 @@ func (v *Value) SpanOr(otherwise time.Duration) time.Duration {
 	return v.Span
 }
 
-// NumberOr returns the number of a value, or what is said where there is none.
+// NumberOr returns the number of a value, or what is said instead where v is nil.
 func (v *Value) NumberOr(otherwise float64) float64 {
 	if v == nil {
 		return otherwise
@@ -84,7 +84,7 @@ func (v *Value) NumberOr(otherwise float64) float64 {
 	return v.Number
 }
 
-// Line returns where v begins, or what is said where there is none.
+// Line returns where v begins, or what is said instead where v is nil.
 func (v *Value) Line(otherwise int) int {
 	if v == nil || v.Key == nil {
 		return otherwise

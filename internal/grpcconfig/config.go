@@ -45,6 +45,9 @@ type Method struct {
 	Dependency string   // a name for it, made of the first of Names
 	Names      []string // "/service/method", "/service/" for all of a service, "" for all
 	Policy     policy.Policy
+
+	Line int            // where the config begins
+	From map[string]int // the lines of what Policy says, by the path of its key
 }
 
 // Spoken names the methods for people, such as "/service/method, /other/*".

@@ -2,6 +2,7 @@ package grpcconfig
 
 import (
 	"fmt"
+	"sort"
 	"strings"
 	"unicode/utf8"
 
@@ -20,6 +21,7 @@ type document struct {
 	name, text string
 	found      []Finding
 	notes      []Finding
+	breaks     []int // where lines end; made by line
 }
 
 // Finding is a mistake in a service config, or a note on it.
@@ -29,13 +31,38 @@ type Finding struct {
 	// Differs says that grpc-go judges otherwise: it takes the config that has the mistake,
 	// or refuses the one that has the note.
 	Differs bool
+
+	Kind Kind // of a note
 }
+
+// Kind says what a note is about.
+type Kind uint8
+
+// The kinds of notes.
+const (
+	Means   Kind = iota // something has another meaning here
+	Stays               // a part stays gRPC's
+	Unknown             // gRPC has no such key
+)
 
 // place returns the line and the column, in characters, of an offset.
 func (d *document) place(at int) (line, col int) {
 	before := d.text[:min(at, len(d.text))]
 	line = 1 + strings.Count(before, "\n")
 	return line, 1 + utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])
+}
+
+// line is place's, for many places.
+func (d *document) line(at int) int {
+	if d.breaks == nil {
+		d.breaks = []int{}
+		for i := range len(d.text) {
+			if d.text[i] == '\n' {
+				d.breaks = append(d.breaks, i)
+			}
+		}
+	}
+	return 1 + sort.SearchInts(d.breaks, at)
 }
 
 func (d *document) finding(at int, reason, proposal string) finding.Finding {
@@ -64,14 +91,21 @@ func (d *document) there(at int) string {
 // fail notes a mistake; differs says that grpc-go takes it.
 func (d *document) fail(at int, differs bool, reason, proposal string) {
 	if len(d.found) < maxFindings {
-		d.found = append(d.found, Finding{d.finding(at, reason, proposal), differs})
+		d.found = append(d.found, Finding{Finding: d.finding(at, reason, proposal), Differs: differs})
 	}
 }
 
 // note notes what has another meaning, or none; differs says that grpc-go refuses it.
 func (d *document) note(at int, differs bool, reason, proposal string) {
 	if len(d.notes) < maxFindings {
-		d.notes = append(d.notes, Finding{d.finding(at, reason, proposal), differs})
+		d.notes = append(d.notes, Finding{Finding: d.finding(at, reason, proposal), Differs: differs})
+	}
+}
+
+// noteOf is note of another kind, where grpc-go judges alike.
+func (d *document) noteOf(kind Kind, at int, reason, proposal string) {
+	if len(d.notes) < maxFindings {
+		d.notes = append(d.notes, Finding{Finding: d.finding(at, reason, proposal), Kind: kind})
 	}
 }
 

@@ -70,7 +70,7 @@ func (r *reader) key(n *node, what string, known []string) string {
 		r.stricter(n, "name: unknown key "+quoted(n.text), near)
 		return ""
 	}
-	r.note(n.at, false, fmt.Sprintf("%s: gRPC ignores the key %s, and so does gabion", what, quoted(n.text)), near)
+	r.noteOf(Unknown, n.at, fmt.Sprintf("%s: gRPC ignores the key %s, and so does gabion", what, quoted(n.text)), near)
 	return ""
 }
 

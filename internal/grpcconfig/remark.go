@@ -37,7 +37,7 @@ func (r *reader) remark(read []methodConfig, f map[string]*node, o Options) {
 	r.onThrottling(groups, retry != nil || hedge != nil)
 	for _, key := range []string{"loadBalancingConfig", "loadBalancingPolicy", "healthCheckConfig"} {
 		if at := f[key]; at != nil {
-			r.note(at.at, false, key+" stays gRPC's", "pass it on in a service config of its own")
+			r.noteOf(Stays, at.at, key+" stays gRPC's", "pass it on in a service config of its own")
 		}
 	}
 	if len(r.config.Methods) > 0 && !o.Exact {
@@ -91,7 +91,7 @@ func (r *reader) ofGRPC(m *methodConfig, o Options) {
 	}
 	for _, key := range []string{"waitForReady", "maxRequestMessageBytes", "maxResponseMessageBytes"} {
 		if at := m.fields[key]; at != nil {
-			r.note(at.at, false, key+" has no counterpart in a policy and stays gRPC's", "use the call option "+options[key])
+			r.noteOf(Stays, at.at, key+" has no counterpart in a policy and stays gRPC's", "use the call option "+options[key])
 		}
 	}
 	if at := m.fields["timeout"]; at != nil {

@@ -42,13 +42,43 @@ func (r *reader) resolve(root *node, read []methodConfig, f map[string]*node, o 
 		for _, path := range m.names {
 			r.config.byName[path] = len(r.config.Methods)
 		}
-		r.config.Methods = append(r.config.Methods, Method{Dependency: name, Names: m.names, Policy: p})
+		r.config.Methods = append(r.config.Methods, Method{Dependency: name, Names: m.names, Policy: p, Line: r.line(m.at.at), From: from(r.document, m, r.config.throttle)})
 	}
 	if len(r.config.Methods) == 0 {
 		r.note(root.at, false, "no method has a config: there is no policy in it", "")
 	}
 	r.remark(read, f, o)
 	r.config.Rest = r.rest(read, f)
+}
+
+// from says which line each part of a policy comes from.
+func from(d *document, m *methodConfig, t *throttling) map[string]int {
+	lines := map[string]int{}
+	set := func(fields map[string]*node, key string, paths ...string) {
+		if at := fields[key]; at != nil {
+			for _, path := range paths {
+				lines[path] = d.line(at.at)
+			}
+		}
+	}
+	set(m.fields, "timeout", "timeout.call", "timeout.body")
+	set(m.fields, "retryPolicy", "safe", "retry", "timeout.attempt", "grpc")
+	set(m.fields, "hedgingPolicy", "safe", "hedge", "retry", "timeout.attempt", "grpc")
+	if s := m.retry; s != nil {
+		set(s.fields, "maxAttempts", "retry.attempts")
+		set(s.fields, "initialBackoff", "retry.backoff.base")
+		set(s.fields, "maxBackoff", "retry.backoff.cap")
+		set(s.fields, "retryableStatusCodes", "grpc", "retry.contention")
+	}
+	if s := m.hedge; s != nil {
+		set(s.fields, "maxAttempts", "hedge.max")
+		set(s.fields, "hedgingDelay", "hedge.delay")
+		set(s.fields, "nonFatalStatusCodes", "grpc", "retry.contention")
+	}
+	if t != nil && (m.retry != nil || m.hedge != nil) {
+		lines["retry.budget"], lines["retry.budget.capacity"], lines["retry.budget.ratio"] = d.line(t.at.at), d.line(t.tokensAt.at), d.line(t.ratioAt.at)
+	}
+	return lines
 }
 
 // policyOf says what a method config means.

@@ -55,10 +55,10 @@ var plan = map[string]room{
 	"internal/machine": {floor: first},
 
 	"classify":      {floor: second},
-	"config":        {floor: second, also: []string{"internal/facts", "internal/suggest", "internal/yamlstrict"}}, // policies are written in YAML
-	"internal/lint": {floor: second, also: []string{"config", "internal/facts", "internal/suggest"}},              // findings point at lines of a file; ignores name ids
-	"docs":          {floor: words},                                                                               // the page of the reasons
-	"docs/lint":     {floor: words},                                                                               // the linter's pages
+	"config":        {floor: second, also: []string{"internal/facts", "internal/spelled", "internal/suggest", "internal/yamlstrict"}}, // policies are written in YAML
+	"internal/lint": {floor: second, also: []string{"config", "internal/facts", "internal/suggest"}},                                  // findings point at lines of a file; ignores name ids
+	"docs":          {floor: words},                                                                                                   // the page of the reasons
+	"docs/lint":     {floor: words},                                                                                                   // the linter's pages
 
 	"record":          {floor: second},
 	"idempotency":     {floor: second, also: []string{"internal/idemkey", "internal/seal"}}, // reads keys as the front door does; seals as other stores do
@@ -80,7 +80,7 @@ var plan = map[string]room{
 	"lab/internal/family":     {floor: second, also: []string{"lab/internal/scenario"}},                                                                                                       // makes scenarios around those of the library
 	"lab/internal/tournament": {floor: second, also: []string{"lab/internal/scenario", "lab/internal/stat", "lab/internal/opponent", "lab/internal/family"}},                                  // policies against others in many scenarios
 	"lab/internal/tune":       {floor: second, also: []string{"config", "internal/finding", "internal/suggest", "lab/internal/scenario", "lab/internal/stat", "lab/internal/draw"}},           // searches a policy's numbers; says what is wrong with a goal
-	"lab/internal/opponent":   {floor: second, also: []string{"internal/suggest"}},                                                                                                            // what others do; suggests a name as files do
+	"lab/internal/opponent":   {floor: second, also: []string{"internal/foreign", "internal/suggest"}},                                                                                        // what others do; suggests a name as files do
 	"lab/internal/anchor":     {floor: second, also: []string{"internal/suggest", "lab/internal/engine", "lab/internal/draw", "lab/internal/sim", "lab/internal/stat", "lab/internal/junit"}}, // published results, reproduced
 	"lab/internal/bridge":     {floor: second},                                                                                                                                                // nothing but tests: the lab against the front door
 	"lab/internal/crosscheck": {floor: second},                                                                                                                                                // nothing but tests: the linter against the lab
@@ -114,33 +114,36 @@ var plan = map[string]room{
 	"fleet":           {floor: fourth, also: []string{"internal/adapter"}}, // asks the front door what users may not
 	"fleet/fleettest": {floor: fourth, also: []string{"fleet"}},            // its conformance suite for stores
 
-	"internal/adapter":      {floor: basement, also: []string{"policy", "internal/breaker", "internal/machine"}},                     // its answers, the permit of an address, and a share
-	"internal/serving":      {floor: basement, also: []string{"policy", "internal/admission", "internal/clock", "internal/learned"}}, // the ground floor's queue with a clock, for servers
-	"internal/behaviour":    {floor: basement},                                                                                       // nothing but tests: the front door as callers see it
-	"internal/house":        {floor: basement},
-	"internal/idemkey":      {floor: basement},
-	"internal/seal":         {floor: basement},
-	"internal/sqlgroup":     {floor: basement},
-	"internal/sqlkit":       {floor: basement, also: []string{"internal/sqltx"}},                                   // statements and tables, for all that keep some in SQL
-	"internal/sqltable":     {floor: basement, also: []string{"idempotency", "internal/sqlkit", "internal/sqltx"}}, // the table of the SQL stores, one of which is a module of its own
-	"internal/sqltx":        {floor: basement, also: []string{"backoff", "policy", "classify"}},                    // waits, and reads errors, for the stores and for gabionsql
-	"internal/interleave":   {floor: basement},
-	"internal/mutate":       {floor: basement},
-	"internal/report":       {floor: basement},
-	"internal/testclock":    {floor: basement},
-	"internal/testproxy":    {floor: basement},
-	"internal/testrace":     {floor: basement},
-	"internal/testservers":  {floor: basement},
-	"internal/testfleet":    {floor: basement, also: []string{"fleet"}},                             // uses stores while their servers break
-	"internal/facts":        {floor: basement, also: []string{"internal/yamlstrict", "policy"}},     // what a file says for the linter, read by config
-	"internal/testsplit":    {floor: basement, also: []string{"idempotency", "internal/testproxy"}}, // the network between a handler and its database breaks
-	"internal/suggest":      {floor: basement},
-	"internal/finding":      {floor: basement},
-	"internal/foreign":      {floor: second, also: []string{"internal/finding", "internal/suggest", "internal/yamlstrict"}},                                                            // reads the files of other systems and says where a mistake is
-	"internal/foreign/mesh": {floor: second, also: []string{"internal/foreign", "internal/suggest", "internal/yamlstrict"}},                                                            // four of its formats
-	"internal/grpcconfig":   {floor: second, also: []string{"internal/finding", "internal/suggest"}},                                                                                   // says where a mistake is, and what was meant
-	"internal/yamlstrict":   {floor: basement, also: []string{"internal/finding", "internal/suggest"}},                                                                                 // says which key was meant
-	"internal/conformance":  {floor: basement, also: []string{"policy", "classify", "internal/machine", "internal/breaker", "internal/bulkhead", "internal/clock", "internal/chance"}}, // plays scripts on the machine
+	"internal/adapter":         {floor: basement, also: []string{"policy", "internal/breaker", "internal/machine"}},                     // its answers, the permit of an address, and a share
+	"internal/serving":         {floor: basement, also: []string{"policy", "internal/admission", "internal/clock", "internal/learned"}}, // the ground floor's queue with a clock, for servers
+	"internal/behaviour":       {floor: basement},                                                                                       // nothing but tests: the front door as callers see it
+	"internal/house":           {floor: basement},
+	"internal/idemkey":         {floor: basement},
+	"internal/seal":            {floor: basement},
+	"internal/sqlgroup":        {floor: basement},
+	"internal/sqlkit":          {floor: basement, also: []string{"internal/sqltx"}},                                   // statements and tables, for all that keep some in SQL
+	"internal/sqltable":        {floor: basement, also: []string{"idempotency", "internal/sqlkit", "internal/sqltx"}}, // the table of the SQL stores, one of which is a module of its own
+	"internal/sqltx":           {floor: basement, also: []string{"backoff", "policy", "classify"}},                    // waits, and reads errors, for the stores and for gabionsql
+	"internal/interleave":      {floor: basement},
+	"internal/mutate":          {floor: basement},
+	"internal/report":          {floor: basement},
+	"internal/testclock":       {floor: basement},
+	"internal/testproxy":       {floor: basement},
+	"internal/testrace":        {floor: basement},
+	"internal/testservers":     {floor: basement},
+	"internal/testfleet":       {floor: basement, also: []string{"fleet"}},                             // uses stores while their servers break
+	"internal/facts":           {floor: basement, also: []string{"internal/yamlstrict", "policy"}},     // what a file says for the linter, read by config
+	"internal/testsplit":       {floor: basement, also: []string{"idempotency", "internal/testproxy"}}, // the network between a handler and its database breaks
+	"internal/suggest":         {floor: basement},
+	"internal/spelled":         {floor: basement, also: []string{"internal/yamlstrict", "policy"}}, // a policy's values, with the keys that a file has
+	"internal/finding":         {floor: basement},
+	"internal/foreign":         {floor: second, also: []string{"internal/finding", "internal/spelled", "internal/suggest", "internal/yamlstrict"}},                                                                             // reads the files of other systems and says where a mistake is
+	"internal/foreign/formats": {floor: second, also: []string{"internal/finding", "internal/foreign", "internal/foreign/library", "internal/foreign/mesh", "internal/grpcconfig", "internal/suggest", "internal/yamlstrict"}}, // all readers
+	"internal/foreign/library": {floor: second, also: []string{"internal/finding", "internal/foreign", "internal/suggest", "internal/yamlstrict"}},                                                                             // findings point at lines
+	"internal/grpcconfig":      {floor: second, also: []string{"internal/finding", "internal/suggest"}},                                                                                                                        // says where a mistake is, and what was meant
+	"internal/yamlstrict":      {floor: basement, also: []string{"internal/finding", "internal/suggest"}},                                                                                                                      // says which key was meant
+	"internal/conformance":     {floor: basement, also: []string{"policy", "classify", "internal/machine", "internal/breaker", "internal/bulkhead", "internal/clock", "internal/chance"}},                                      // plays scripts on the machine
+	"internal/foreign/mesh":    {floor: second, also: []string{"internal/foreign", "internal/suggest", "internal/yamlstrict"}},                                                                                                 // four of its formats
 
 	"internal/interleave/atomic": {floor: basement, also: []string{"internal/interleave"}}, // stands in for sync/atomic, and steps
 	"internal/interleave/sync":   {floor: basement, also: []string{"internal/interleave"}}, // stands in for sync, and steps

@@ -139,12 +139,18 @@ func (f *File) sweepRows(o *SweepOptions) (rows []sweepRow, err error) {
 			if !slices.Contains(touched, name) {
 				touched = append(touched, name)
 			}
+			if before := o.Policies.Edit; before != nil {
+				var err error
+				if p, err = before(name, p); err != nil {
+					return p, err
+				}
+			}
 			return config.Set(p, o.Key, value)
 		}
 		rows = append(rows, r)
 	}
 	bare := o.Policies
-	bare.Rival, bare.Change, bare.Name = rivalPlain, nil, ""
+	bare.Rival, bare.Change, bare.Edit, bare.Name = rivalPlain, nil, nil, ""
 	rows = append(rows, sweepRow{AsItIs, "", o.Policies, new([]string)}, sweepRow{Bare, "", bare, new([]string)})
 	for _, r := range rows {
 		w, err := f.world(&r.policies, asItIs)

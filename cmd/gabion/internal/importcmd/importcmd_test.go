@@ -42,9 +42,14 @@ const one = `{"methodConfig": [{"name": [{"service": "shop.Catalogue"}], "timeou
 
 func inFolder(t *testing.T) {
 	t.Helper()
+	spring, err := os.ReadFile("../../../../internal/foreign/library/testdata/application.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Chdir(t.TempDir()) // a path of some length is a line of its own
 	for name, text := range map[string]string{
-		"sample.json": sample, "one.json": one, "none.json": "{}",
+		"sample.json": sample, "application.yml": string(spring), "one.json": one, "none.json": "{}",
+		"more.yml": "resilience4j:\n  retry:\n    instances:\n      mail: {maxAttempts: 2}\n",
 		"bad.json": `{"methodConfig": [{"name": [{"service": "a"}], "timeout": "1"}, {"retryPolicy": 3}]}`,
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -61,28 +66,36 @@ func TestExitCodes(t *testing.T) {
 		code        int
 		out, errOut string // parts of what is written
 	}{
-		{scheme + "sample.json", 0, "  # /shop.Catalogue/*\n  \"shop.Catalogue\":\n    safe: true\n    timeout: {call: 2.5s, attempt: off, body: 2.5s}\n", "note: sample.json:6:23: waitForReady has no counterpart"},
-		{scheme + "sample.json", 0, "  # /shop.Prices/Get, all methods\n  \"shop.Prices.Get\":\n    safe: true\n    timeout: {attempt: off}\n    hedge: {max: 2, delay: 500ms}\n", "note: this part stays gRPC's; pass it to grpc.WithDefaultServiceConfig:\n{\"methodConfig\": ["},
-		{scheme + "sample.json --method /shop.Catalogue/Get --dependency catalogue", 0, "dependencies:\n  # /shop.Catalogue/*\n  \"catalogue\":\n", ""},
-		{scheme + "sample.json --method shop.Catalogue", 0, "  \"shop.Catalogue\":\n", ""},
-		{scheme + "sample.json --method x.Y/Z", 0, "  \"shop.Prices.Get\":\n", ""},
-		{scheme + "sample.json --exact", 0, "    pace: off\n    breaker: off\n    bulkhead: off\n", ""},
-		{scheme + "one.json --dependency catalogue", 0, "  \"catalogue\":\n    timeout: {call: 1s, body: 1s}\n    retry:\n      attempts: 1\n", ""},
+		{scheme + "sample.json", 0, "  # /shop.Catalogue/*\n  \"shop.Catalogue\": # sample.json:3\n    safe: true # sample.json:7\n    timeout:\n      call: 2.5s # sample.json:5\n      attempt: off # sample.json:7\n      body: 2.5s # sample.json:5\n    retry:\n      attempts: 4 # sample.json:8\n", "not about calls that fail, and stays where it is: 1 of the keys"},
+		{scheme + "sample.json --verbose", 0, "", "  sample.json:6: waitForReady has no counterpart"},
+		{scheme + "sample.json", 0, "  # /shop.Prices/Get, all methods\n  \"shop.Prices.Get\": # sample.json:15\n    safe: true # sample.json:17\n    timeout:\n      attempt: off # sample.json:17\n", "this part stays the other system's, gRPC's by grpc.WithDefaultServiceConfig:\n{\"methodConfig\": ["},
+		{scheme + "sample.json", 0, "    hedge:\n      max: 2 # sample.json:17\n      delay: 500ms # sample.json:17\n", "nearly the same:\n"},
+		{scheme + "sample.json --method /shop.Catalogue/Get --dependency catalogue", 0, "dependencies:\n  # /shop.Catalogue/*\n  \"catalogue\": # sample.json:3\n", ""},
+		{scheme + "sample.json --route shop.Catalogue", 0, "  \"shop.Catalogue\": #", ""},
+		{scheme + "sample.json --method x.Y/Z", 0, "  \"shop.Prices.Get\": #", ""},
+		{scheme + "sample.json --exact", 0, "    pace: off # sample.json:3\n    breaker: off # sample.json:3\n    bulkhead: off # sample.json:3\n", ""},
+		{"grpc one.json --dependency catalogue", 0, "  \"catalogue\": # one.json:1\n    timeout:\n      call: 1s # one.json:1\n", ""},
+		{"one.json", 0, "# from grpc-service-config: one.json\n", ""},
 		{scheme + "none.json", 0, "dependencies:\n  {}\n", "no method has a config"},
 		{scheme + "bad.json", 1, "", "bad.json:1:59: timeout: \"1\" has no unit\n  | … me\": [{\"service\": \"a\"}], \"timeout\": \"1\"}, {\"retryPolicy\": 3}]}\n  |                                       ^ write \"1s\" for seconds\nbad.json:1:81: retryPolicy wants an object, not 3"},
-		{scheme + "one.json --method x.Y/Z", 2, "", "one.json has no method config for x.Y/Z; it has some for\n    /shop.Catalogue/*"},
+		{scheme + "one.json --method x.Y/Z", 2, "", "one.json has no route for x.Y/Z; it has /shop.Catalogue/*"},
+		{scheme + "one.json --method x.Y/Z --route a", 2, "", "write one"},
 		{scheme + "sample.json --dependency x", 2, "", "--dependency names one policy, and sample.json has 3"},
-		{scheme + "none.json --dependency x", 2, "", "none.json has 0, for no\n    method: choose one"},
+		{scheme + "none.json --dependency x", 2, "", "none.json has 0, none: choose\n    one with --route"},
 		{scheme + "one.json --dependency é", 2, "", "is not a name: write letters, digits, dots"},
 		{scheme + "/nowhere/sc.json", 3, "", "gabion import: open /nowhere/sc.json: no such file"},
-		{scheme, 2, "", "no file is named\n\nusage:"},
-		{scheme + "a b", 2, "", `"b" is not expected`},
+		{scheme, 2, "", "no file is named after grpc-service-config\n\nusage:"},
+		{scheme + "one.json one.json", 1, "", "one.json:"},
 		{scheme + "-x", 2, "", "-x\n\nusage:"},
 		{scheme + "-h", 0, "usage: gabion import", ""},
-		{"help", 0, "usage: gabion import", ""},
-		{"", 2, "", "say what to do: grpc-service-config\n\nusage:"},
-		{"envoy", 2, "", `unknown command "envoy"` + "\n\nusage:"},
-		{"grpc-config", 2, "", `did you mean "grpc-service-config"?`},
+		{"", 2, "", "no file is named\n\nusage:"},
+		{"envoi one.json", 2, "", "is no format: "},
+		{"grpc-config one.json", 2, "", `did you mean grpc?`},
+		{"none.json", 2, "", "none.json is no mapping with keys, and of no format that is read:\n    grpc-service-config"},
+		{"application.yml", 0, "# from resilience4j: application.yml\n", "lost:\n"},
+		{"spring application.yml --route catalogue", 0, "attempts: 4 # application.yml:8\n", "nearly the same:\n"},
+		{"application.yml one.json", 2, "", "application.yml is of the format resilience4j, and one.json of\n    grpc-service-config"},
+		{"resilience4j application.yml more.yml --verbose", 0, "  # resilience4j mail\n  \"mail\": # more.yml:4\n", "more.yml:4: resilience4j.retry.instances.mail"},
 	} {
 		var out, errOut bytes.Buffer
 		code := cli.Run(t.Context(), Command(), strings.Fields(c.args), &out, &errOut)
@@ -126,9 +139,9 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 // As a user sees it: the file on stdout, and what means something else on stderr.
 func TestLinesFitIn80Columns(t *testing.T) {
 	inFolder(t)
-	for _, args := range []string{"sample.json", "bad.json", "none.json"} {
+	for _, args := range []string{"grpc sample.json", "grpc bad.json", "grpc none.json", "spring application.yml", "spring application.yml --exact --verbose", "-h"} {
 		var out, errOut bytes.Buffer
-		cli.Run(t.Context(), Command(), []string{"grpc-service-config", args}, &out, &errOut)
+		cli.Run(t.Context(), Command(), strings.Fields(args), &out, &errOut)
 		for line := range strings.Lines(out.String() + errOut.String()) {
 			if bare := strings.TrimSuffix(line, "\n"); utf8.RuneCountInString(bare) > 80 && !strings.HasPrefix(bare, "  | ") && !strings.HasPrefix(bare, "{") {
 				t.Errorf("%s: %s", args, line)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/finding"
 	"github.com/gabion-go/gabion/lab"
 )
 
@@ -33,10 +34,12 @@ to. SCENARIO is a name that gabion lab list shows, a file, or - for standard
 input.
 
   --config FILE      go by the policies of this file instead of the scenario's,
-                     by name
-  --against WHAT     compare with another file; with an opponent by its name,
-                     such as plain, naive, resilience4j or polly (gabion lab
-                     opponents shows them); or with nothing: off
+                     by name; FORMAT:FILE is a file of another system, such as
+                     istio:vs.yaml, which plays by its own rules (gabion import
+                     -h has the formats): its only route stands for all policies
+  --against WHAT     compare with another FILE or FORMAT:FILE; with an opponent
+                     by its name, such as plain, naive, resilience4j or polly
+                     (gabion lab opponents shows them); or with nothing: off
   --as NAME=DEP      the scenario's policy NAME is the dependency DEP of the
                      files; '*=DEP' makes all its policies be DEP, each with its
                      own timeouts, key and safety
@@ -185,7 +188,7 @@ func Failed(to io.Writer, command string, err error) int {
 	var mistakes lab.Findings
 	var wrong config.Findings
 	switch {
-	case errors.As(err, &mistakes), errors.As(err, &wrong):
+	case errors.As(err, &mistakes), errors.As(err, &wrong), errors.As(err, new(finding.Findings)):
 		fmt.Fprintln(to, err)
 		return cli.ExitFindings
 	case errors.Is(err, context.Canceled):
@@ -212,7 +215,7 @@ func (r *request) load(name string) (*lab.Scenario, error) {
 func (r *request) loadPolicies() (err error) {
 	r.options.As, r.options.AgainstAs = r.as, r.againstAs
 	if r.config != "" {
-		if r.options.Config, err = config.Load(r.config); err != nil {
+		if r.options.Config, r.options.Theirs, err = r.open(r.config); err != nil {
 			return err
 		}
 	}
@@ -221,13 +224,13 @@ func (r *request) loadPolicies() (err error) {
 	case "off":
 		r.options.Alone = true
 	default:
-		if !strings.ContainsAny(r.against, `/\.`) {
+		if !strings.ContainsAny(r.against, `/\.:`) {
 			if _, err := os.Stat(r.against); err != nil {
 				r.options.Rival = r.against
 				return nil //nolint:nilerr // no file of that name: it is a rival's
 			}
 		}
-		r.options.Against, err = config.Load(r.against)
+		r.options.Against, r.options.AgainstTheirs, err = r.open(r.against)
 	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/measured"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/theirs"
 	"github.com/gabion-go/gabion/internal/lint"
 	"github.com/gabion-go/gabion/internal/suggest"
 )
@@ -165,6 +166,11 @@ func (r *request) do(ctx context.Context, words []string) (code int, err error) 
 	}
 	if err := r.write(out); err != nil {
 		return 0, err
+	}
+	for i := range in {
+		if f := in[i].foreign(); f != nil {
+			fmt.Fprint(r.stderr, fold.Lines(theirs.Count(f.Reading)))
+		}
 	}
 	return max(out.exit(r.fails), failed), r.propose(in)
 }

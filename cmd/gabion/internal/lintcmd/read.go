@@ -20,8 +20,8 @@ import (
 	"github.com/gabion-go/gabion/lab"
 )
 
-// maxSize is one byte more than a file may have: config refuses it with its own words.
-const maxSize = 1<<20 + 1
+// maxSize is one byte more than a file may have: who reads it refuses it with its own words.
+const maxSize = 8<<20 + 1
 
 // stdinName is what standard input is called in findings.
 const stdinName = "stdin"
@@ -136,8 +136,9 @@ func (r *request) look(in []input) outcome {
 	out := outcome{inputs: in}
 	var files []*config.File
 	o := lint.Options{Rules: r.ids, Graphs: map[*config.File]lint.Graph{}}
+	foreigners := map[string]*foreign{}
 	for _, one := range in {
-		f, broken := one.policies(o.Graphs)
+		f, broken := one.policies(o.Graphs, foreigners)
 		files = append(files, f)
 		if len(broken) > 0 {
 			o.Broken = append(o.Broken, broken)
@@ -150,6 +151,7 @@ func (r *request) look(in []input) outcome {
 	} else {
 		r.compare(&out, files, o)
 	}
+	moved(out.Findings, foreigners)
 	out.Findings = keep(out.Findings, func(f lint.Finding) bool { return f.Severity >= r.least })
 	out.Ignored = keep(out.Ignored, func(i lint.Ignored) bool { return i.Severity >= r.least })
 	return out
@@ -161,8 +163,8 @@ func (r *request) ask(in []input) (outcome, error) {
 	all.ids, all.least = nil, lint.Note // questions are answered by rules that are not shown
 	seen, out := all.look(in), r.look(in)
 	for _, one := range in {
-		if scenarioKeys.Match(one.text) {
-			continue // its policies are for the lab
+		if scenarioKeys.Match(one.text) || one.foreign() != nil {
+			continue // its policies are for the lab, or have no answers beside them
 		}
 		f, _ := config.Read(one.name, one.text)
 		questions, broken, err := checklistcmd.Findings(one.path, f, seen.Report, time.Now())
@@ -199,9 +201,14 @@ func (r *request) compare(out *outcome, files []*config.File, o lint.Options) {
 	}
 }
 
-// policies reads the policies of a file. Of a scenario it adds who calls whom.
-func (one *input) policies(graphs map[*config.File]lint.Graph) (*config.File, config.Findings) {
+// policies reads the policies of a file. Of a scenario it adds who calls whom, and of another
+// system's file where they stand in it.
+func (one *input) policies(graphs map[*config.File]lint.Graph, foreigners map[string]*foreign) (*config.File, config.Findings) {
 	if !scenarioKeys.Match(one.text) {
+		if f := one.foreign(); f != nil {
+			foreigners[one.name] = f
+			return f.policies(one.name)
+		}
 		return config.Read(one.name, one.text)
 	}
 	folder := ""

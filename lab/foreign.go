@@ -1,0 +1,109 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gabion-go/gabion/lab/internal/scenario"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Foreign are policies that play what another system does, as its file says it: a mesh, or a
+// library in another language. The zero Foreign has none, and can't be run.
+type Foreign struct {
+	// Name is for people, such as "istio vs.yaml".
+	Name string
+
+	// Policies are the policies by the names of its routes. A timeout of zero is that of the
+	// scenario's policy in whose place one stands, as are its key and its trust. Where there is one
+	// policy, it stands for all of the scenario's.
+	Policies map[string]policy.Policy
+}
+
+// side is what goes by the policies of another system, under the names that as gives them.
+func (f *Foreign) side(as map[string]string) (scenario.Policies, error) {
+	only, all := as[everything]
+	switch {
+	case all && len(as) > 1:
+		return scenario.Policies{}, errors.New("lab: * is all policies of the scenario: name no other")
+	case !all && len(as) == 0 && len(f.Policies) == 1:
+		for name := range f.Policies {
+			only, all = name, true
+		}
+	}
+	find := func(name string) (policy.Policy, bool, error) {
+		called, asked := as[name]
+		if all {
+			called, asked = only, true
+		}
+		if !asked {
+			called = name
+		}
+		p, ok := f.Policies[called]
+		if !ok && (asked || len(as) == 0) {
+			return p, false, fmt.Errorf("%s has no route %s; it has %s: say which one counts for %s", f.Name, called, f.routes(), name)
+		}
+		return p, ok, nil
+	}
+	edit := func(name string, p policy.Policy) (policy.Policy, error) {
+		theirs, ok, err := find(name)
+		if !ok {
+			return p, err
+		}
+		return inPlace(theirs, p), nil
+	}
+	return scenario.Policies{Name: f.Name, Edit: edit}, nil
+}
+
+func (f *Foreign) routes() string {
+	const most = 12
+	var names []string
+	for name := range f.Policies {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if len(names) > most {
+		names = append(names[:most], fmt.Sprintf("%d more", len(f.Policies)-most))
+	}
+	if names == nil {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// inPlace puts a policy of another system in the place of p.
+func inPlace(theirs, p policy.Policy) policy.Policy {
+	made := theirs.Clone()
+	made.Trust, made.Key, made.Safe = p.Trust, p.Key, theirs.Safe || p.Safe
+	said := theirs.Timeout
+	made.Timeout = policy.Timeout{Call: said.Call, Attempt: said.Attempt, Idle: said.Idle, Body: said.Body, Strict: true, Margin: policy.Off}
+	was := p.Resolved().Timeout
+	if said.Call == 0 {
+		made.Timeout.Call = was.Call
+	}
+	if said.Attempt == 0 {
+		made.Timeout.Attempt = was.Attempt
+	}
+	if said.Idle == 0 {
+		made.Timeout.Idle = was.Idle
+	}
+	t := &made.Timeout
+	if t.Call > 0 && t.Attempt > t.Call {
+		t.Attempt = t.Call
+	}
+	if t.Body > 0 && t.Idle > t.Body {
+		t.Idle = t.Body
+	}
+	t.Last = t.Attempt // none of them tells the last attempt from others
+	if b := &made.Breaker; !b.Off {
+		if b.WindowCalls == 0 && b.Window > 0 {
+			b.Window = max(b.Window, 2*t.Attempt)
+		}
+		if most := max(t.Attempt, 0); b.SlowCall > 0 && most > 0 && b.SlowCall >= most { // no attempt is as slow
+			b.SlowCall, b.SlowRate = policy.Off, 0
+		}
+	}
+	return made
+}
