@@ -38,7 +38,7 @@ func TestWhatAFilePlays(t *testing.T) {
 		{"Istio retries twice if nothing is said, without a timeout or a budget", "istio", vs + "}", func(p, n policy.Policy) bool {
 			return p.Retry.Attempts == 3 && p.Timeout.Call == policy.Off && p.Timeout.Attempt == policy.Off && p.Retry.Budget.Off && p.Bulkhead.Off && n.Retry.Attempts == 0
 		}},
-		{"a timeout of 0s is none", "istio", vs + "timeout: 0s}", func(p, n policy.Policy) bool {
+		{"0s switches a timeout off", "istio", vs + "timeout: 0s}", func(p, n policy.Policy) bool {
 			return p.Timeout.Call == policy.Off && n.Timeout.Call == policy.Off
 		}},
 		{"waits go up to ten times the first", "istio", vs + "retries: {attempts: 1, backoff: 50ms}}", func(p, n policy.Policy) bool {
