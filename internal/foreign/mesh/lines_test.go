@@ -21,6 +21,7 @@ var tables = map[string][]foreign.Rule{
 	"istio":       slices.Concat(istioVirtualService.Rules, istioDestinationRule.Rules[:len(object)+4], traffic),
 	"gateway-api": slices.Concat(httpRoute.Rules, grpcRoute.Rules, backendTraffic.Rules),
 	"envoy":       slices.Concat(routeRules, clusterRules, listenerRules, bootstrapRules),
+	"linkerd":     slices.Concat(annotationRules[:len(annotationRules)-1], linkerdService.Rules, linkerdProfileRules),
 }
 
 // TestEachLineOfATableHasACase reads files whose comments say what each key must become.
@@ -45,6 +46,9 @@ func TestEachLineOfATableHasACase(t *testing.T) {
 					becomes(t, tables[f.Name], r, want)
 					judged[plainKey(r.Key)] = true
 				}
+			}
+			if tables[f.Name] == nil {
+				t.Fatal("its tables are not named above")
 			}
 			for i := range tables[f.Name] {
 				checkRule(t, f, &tables[f.Name][i], judged)
