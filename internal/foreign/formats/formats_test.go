@@ -238,6 +238,9 @@ func TestBrokenFiles(t *testing.T) {
 }
 
 func TestWrongEncodingsAndAliases(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: aliases that expand to a million values, for each format")
+	}
 	wide := []byte{0xff, 0xfe}
 	for _, u := range utf16.Encode([]rune("kind: VirtualService\n")) {
 		wide = append(wide, byte(u), byte(u>>8))
