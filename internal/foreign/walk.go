@@ -33,13 +33,15 @@ type Value struct {
 
 // Get returns the value below v at a path, as "retries.attempts"; of keys that are alike the last one.
 func (v *Value) Get(path string) *Value {
-	for _, part := range parts(path) {
-		if v == nil {
-			return nil
+	whole := strings.Contains(path, "/") // the name of one key
+	for v != nil {
+		part, rest, more := strings.Cut(path, ".")
+		if whole || !more {
+			return v.below(path)
 		}
-		v = v.below(part)
+		v, path = v.below(part), rest
 	}
-	return v
+	return nil
 }
 
 func (v *Value) below(name string) *Value {
@@ -179,7 +181,9 @@ func (w *Walker) pairs(v *Value, b *branch, table *Table) {
 		}
 		next := b.next(table.fold(name))
 		if next == nil {
-			w.Remark(of, Unknown, table.said(b, name))
+			if len(w.Import.Remarks) < maxRemarks { // what is meant takes long to find
+				w.Remark(of, Unknown, table.said(b, name))
+			}
 			continue
 		}
 		if w.value(of, next, table) {

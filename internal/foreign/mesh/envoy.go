@@ -56,6 +56,7 @@ func likeEnvoy(_ []byte, documents []*yamlstrict.Tree) bool {
 type envoy struct {
 	*foreign.Walker
 	clusters []*foreign.Value
+	named    map[string]*foreign.Value // the first cluster of a name
 	routes   []routesOf
 	used     map[*foreign.Value]bool
 }
@@ -64,9 +65,14 @@ type envoy struct {
 type routesOf struct{ config, manager *foreign.Value }
 
 func readEnvoy(f *foreign.File) *foreign.Import {
-	r := &envoy{Walker: foreign.NewWalker(f, "envoy"), used: map[*foreign.Value]bool{}}
+	r := &envoy{Walker: foreign.NewWalker(f, "envoy"), named: map[string]*foreign.Value{}, used: map[*foreign.Value]bool{}}
 	for _, t := range f.Documents {
 		r.document(t, "")
+	}
+	for _, c := range r.clusters {
+		if name := c.Get("name").Word(""); r.named[name] == nil {
+			r.named[name] = c
+		}
 	}
 	for _, of := range r.routes {
 		for i, host := range of.config.Get("virtual_hosts").All() {
@@ -175,12 +181,9 @@ func (r *envoy) route(of routesOf, host, v *foreign.Value, i, j int) {
 	if all := action.Get("weighted_clusters.clusters").All(); to == "" && len(all) > 0 {
 		to = all[0].Get("name").Word("")
 	}
-	for _, c := range r.clusters {
-		if to != "" && c.Get("name").Word("") == to {
-			r.used[c] = true
-			r.cluster(p, c, action.Get("priority").Word("DEFAULT"))
-			break
-		}
+	if c := r.named[to]; to != "" && c != nil {
+		r.used[c] = true
+		r.cluster(p, c, action.Get("priority").Word("DEFAULT"))
 	}
 	p.route(r.Walker, cmp.Or(label, hostName+"/"+cmp.Or(to, fmt.Sprint(j))))
 }
