@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/foreign"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -22,7 +23,7 @@ func TestAnotherSystemInPlaceOfAPolicy(t *testing.T) {
 		"an attempt longer than the call's": {policy.Timeout{Attempt: time.Minute}, policy.Timeout{Call: 3 * time.Second, Attempt: 3 * time.Second, Last: 3 * time.Second, Idle: 2 * time.Second}},
 	} {
 		c.want.Strict, c.want.Margin = true, policy.Off
-		got := inPlace(policy.Policy{Safe: true, Timeout: c.theirs, Breaker: policy.Breaker{SlowCall: time.Second, SlowRate: 0.5, Window: time.Second}}, scenarios)
+		got := foreign.InPlace(policy.Policy{Safe: true, Timeout: c.theirs, Breaker: policy.Breaker{SlowCall: time.Second, SlowRate: 0.5, Window: time.Second}}, scenarios)
 		if got.Timeout != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got.Timeout, c.want)
 		}

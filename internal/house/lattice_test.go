@@ -66,7 +66,7 @@ var plan = map[string]room{
 
 	"idempotency/sqlstore": {floor: second, also: []string{"idempotency", "internal/sqlgroup", "internal/sqlkit", "internal/sqltable", "internal/sqltx"}}, // one of its stores, apart so that others don't link database/sql
 
-	"lab":                     {floor: second, also: []string{"config", "internal/suggest", "internal/lint", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/scenario", "lab/internal/report", "lab/internal/opponent", "lab/internal/family", "lab/internal/tournament", "lab/internal/review", "lab/internal/anchor", "lab/internal/tune"}}, // simulates the file that production runs
+	"lab":                     {floor: second, also: []string{"config", "internal/foreign", "internal/suggest", "internal/lint", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/scenario", "lab/internal/report", "lab/internal/opponent", "lab/internal/family", "lab/internal/tournament", "lab/internal/review", "lab/internal/anchor", "lab/internal/tune"}}, // simulates the file that production runs
 	"lab/internal/engine":     {floor: second},
 	"lab/internal/draw":       {floor: second},
 	"lab/internal/stat":       {floor: second},
@@ -85,7 +85,7 @@ var plan = map[string]room{
 	"lab/internal/bridge":     {floor: second},                                                                                                                                                // nothing but tests: the lab against the front door
 	"lab/internal/crosscheck": {floor: second},                                                                                                                                                // nothing but tests: the linter against the lab
 	"lab/flaky":               {floor: fourth, also: []string{"internal/serving"}},                                                                                                            // reads priorities as servers do
-	"lab/internal/play":       {floor: second, also: []string{"config", "lab/internal/opponent", "lab/internal/scenario"}},                                                                    // the lab behind a page
+	"lab/internal/play":       {floor: second, also: []string{"config", "internal/foreign", "internal/foreign/formats", "lab/internal/opponent", "lab/internal/scenario"}},                    // the lab behind a page
 	"lab/playground":          {floor: second, also: []string{"lab/internal/play"}},                                                                                                           // the page, and what compiles its program
 	"lab/playground/wasm":     {floor: second, also: []string{"lab/internal/play"}},                                                                                                           // the program
 	"lab/labtest":             {floor: second, also: []string{"lab", "config"}},                                                                                                               // asserts on runs in users' tests

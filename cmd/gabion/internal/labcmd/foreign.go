@@ -7,7 +7,6 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/theirs"
 	"github.com/gabion-go/gabion/config"
-	"github.com/gabion-go/gabion/internal/foreign"
 	"github.com/gabion-go/gabion/lab"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -23,30 +22,11 @@ func (r *request) open(path string) (ours *config.File, foreign *lab.Foreign, er
 	}
 	foreign = &lab.Foreign{Name: reading.Format + " " + filepath.Base(reading.Sources[0].Name), Policies: map[string]policy.Policy{}}
 	for i := range reading.Routes {
-		foreign.Policies[reading.Routes[i].Dependency] = plays(&reading.Routes[i])
+		foreign.Policies[reading.Routes[i].Dependency] = reading.Routes[i].Played()
 	}
 	if len(foreign.Policies) == 0 {
 		return nil, nil, fmt.Errorf("%s: no route, client or method has a policy", path)
 	}
 	fmt.Fprint(r.stderr, fold.Lines(theirs.Count(reading)))
 	return nil, foreign, nil
-}
-
-// plays is what a route plays. What the file does not say of timeouts is the scenario's.
-func plays(r *foreign.Route) policy.Policy {
-	p := r.Plays.Clone()
-	said := r.Policy.Timeout
-	if said.Call == 0 {
-		p.Timeout.Call = 0
-	}
-	if said.Attempt == 0 {
-		p.Timeout.Attempt = 0
-	}
-	if said.Idle == 0 {
-		p.Timeout.Idle = 0
-	}
-	if said.Body == 0 {
-		p.Timeout.Body = 0
-	}
-	return p
 }
