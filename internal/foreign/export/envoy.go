@@ -62,7 +62,7 @@ func envoy() *Format {
 		})
 	return &Format{
 		Name: "envoy", Title: "Envoy: RouteConfiguration and Cluster", Comment: "# ", write: envoyText,
-		Mappings: losses("envoy", envoyAPI, own),
+		Mappings: losses("envoy", envoyAPI, own, "timeout.call", "timeout.idle", "retry.budget", "bulkhead"),
 		Note:     "The cluster has no endpoints: give it those of your own.",
 	}
 }

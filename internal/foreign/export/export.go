@@ -149,11 +149,12 @@ func (f *Format) Write(d Dependency) Export {
 func (c *call) real(rows []Row) []Row {
 	hit := map[string]bool{}
 	p := c.p
-	if p.Retry.Attempts > 1 && c.comes.Retry.Attempts <= 1 { // what is said of retries says nothing then
-		hit["retry.attempts"] = true
+	hit["hedge"] = p.Hedge.Max > 0
+	hit["retry.attempts"] = p.Retry.Attempts > 1 && c.comes.Retry.Attempts <= 1
+	if p.Hedge = (policy.Hedge{}); hit["retry.attempts"] {
 		p.Retry.Attempts = 1
-		p = plain(p)
 	}
+	p = plain(p) // what is said of retries and hedges says nothing without them
 	for _, path := range differing(p, plain(c.comes)) {
 		hit[owner(rows, path)] = true
 	}

@@ -60,7 +60,7 @@ func gatewayAPI() *Format {
 	})
 	return &Format{
 		Name: "gateway-api", Title: "Gateway API: HTTPRoute and XBackendTrafficPolicy", Comment: "# ", write: gatewayText,
-		Mappings: losses("gateway-api", gatewayGEPs, own),
+		Mappings: losses("gateway-api", gatewayGEPs, own, "timeout.call", "retry.budget"),
 		Note:     "retry and XBackendTrafficPolicy are experimental: look up whether your implementation has them.",
 	}
 }

@@ -60,7 +60,7 @@ func grpc() *Format {
 	}
 	return &Format{
 		Name: "grpc", Title: "gRPC: a service config", Single: true, write: grpcText,
-		Mappings: losses("grpc", grpcBook, own),
+		Mappings: losses("grpc", grpcBook, own, "timeout.call", "retry.budget"),
 		Note:     "The config is of all methods of its connection; with --host it is of the service of that name.",
 	}
 }

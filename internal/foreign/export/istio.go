@@ -124,7 +124,7 @@ func istio() *Format {
 		})
 	return &Format{
 		Name: "istio", Title: "Istio: VirtualService and DestinationRule", Comment: "# ", write: istioText,
-		Mappings: losses("istio", istioRules, own),
+		Mappings: losses("istio", istioRules, own, "timeout.call", "retry.budget", "bulkhead"),
 		Note:     "The client's sidecar does it, so each pod has limits and ejections of its own.",
 	}
 }

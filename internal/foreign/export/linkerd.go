@@ -41,7 +41,7 @@ func linkerd() *Format {
 		})
 	return &Format{
 		Name: "linkerd", Title: "Linkerd: annotations of HTTPRoutes and Services", Comment: "# ", write: linkerdText,
-		Mappings: losses("linkerd", linkerdBook, own),
+		Mappings: losses("linkerd", linkerdBook, own, "timeout.call", "timeout.idle"),
 		Note:     "The Service is a part of one: kubectl apply --server-side adds its annotations to yours. A ServiceProfile of the same host switches the retries of these annotations off.",
 	}
 }

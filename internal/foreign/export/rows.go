@@ -13,10 +13,14 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// losses are a format's lines, and those of what it has nothing for. These give way to its own.
-func losses(format, source string, own []Mapping) []Mapping {
+// losses are a format's lines, and those of what it has nothing for. These give way to its own. It
+// is without those that its own never leave a policy for.
+func losses(format, source string, own []Mapping, without ...string) []Mapping {
 	all := slices.Clone(own)
 	for _, m := range usualLosses {
+		if slices.Contains(without, m.Key) {
+			continue
+		}
 		m.ID, m.Fate, m.usual = "lost", foreign.Lost, true
 		if m.Source == "" {
 			m.Source = source
@@ -48,7 +52,6 @@ var usualLosses = []Mapping{
 	{Key: "timeout.body", Text: "the body has no time of its own; here %s", args: func(c *call) []any { return []any{spell(c.p.Timeout.Body)} }},
 	{Key: "timeout.margin", Text: "a retry goes however little time is left; here at least %s", args: func(c *call) []any { return []any{spell(c.p.Timeout.Margin)} }},
 	{Key: "timeout.fit", Text: "a retry goes also where most answers would come too late for it"},
-	{Key: "retry.backoff", Text: "a retry goes at once; here after %s", args: func(c *call) []any { return []any{waits(c.p.Retry.Backoff)} }},
 	{Key: "retry.hold", Text: "a retry goes while other calls fail, too; here it waits for one that succeeds"},
 	{Key: "retry.immediate", Text: "a first retry waits also where nothing was sent"},
 	{Key: "retry.max_after", Text: "Retry-After is not read: a retry goes after its usual wait, also where the dependency asked for more"},

@@ -1,0 +1,3 @@
+// Package mesh reads what gabion export writes with the projects' own types, which refuse what they do
+// not know.
+package mesh
