@@ -86,6 +86,10 @@ func (p *Proxy) Handler(address string) http.Handler {
 				detail: "use an address that it has", unsent: true})
 			return
 		}
+		if p.inForce.Load().config.AccessLog {
+			p.logged(w, r, l)
+			return
+		}
 		p.serve(w, r, l)
 	})
 }

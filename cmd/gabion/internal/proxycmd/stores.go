@@ -42,7 +42,7 @@ func (s *stores) get(name string) (idempotency.Store, error) {
 	defer cancel()
 	store, shut, err := opened(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("idempotency.store: %w", err)
+		return nil, err
 	}
 	if s.open == nil {
 		s.open = map[string]idempotency.Store{}
