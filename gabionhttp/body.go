@@ -37,13 +37,13 @@ var (
 type body struct {
 	get    func() (io.ReadCloser, error) // nil if the caller gave none
 	limit  int
-	size   int64         // as the caller declares it; less than 1 means that it is unknown
-	many   bool          // attempts may be out at once, and outlive the call
-	use    sync.Mutex    // held while the caller's GetBody runs or its bytes are read, if many
-	plain  bool          // it is of net/http's own making, which sends it with the headers in one write
-	owned  bool          // the original reads bytes of the caller's
-	most   time.Duration // how long a body may take that is read before anything is sent; zero means as long as the caller waits
-	waited time.Duration // for that
+	size   int64          // as the caller declares it; less than 1 means that it is unknown
+	many   bool           // attempts may be out at once, and outlive the call
+	use    sync.Mutex     // held while the caller's GetBody runs or its bytes are read, if many
+	plain  bool           // it is of net/http's own making, which sends it with the headers in one write
+	owned  bool           // the original reads bytes of the caller's
+	most   time.Duration  // how long a body may take that is read before anything is sent; zero means as long as the caller waits
+	waited time.Duration  // for that
 	replay adapter.Replay // nil unless get may come to give no more
 	seek   io.Seeker
 	start  int64 // where the body begins

@@ -99,7 +99,7 @@ func TestAProgramRunsEachKeyOnce(t *testing.T) {
 	}
 }
 
-// A request that found nobody had no effect; one that was sent and not answered may have had one.
+// A request that found no program had no effect; one that was sent and not answered may have had one.
 func TestAProgramThatDies(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

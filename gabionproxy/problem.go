@@ -72,6 +72,9 @@ func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	heads := headsOnly{h: w.Header()}
 	gabionhttp.Error(&heads, e) // its status and its marks, and not its text
+	if e.Reason == policy.KeyMissing || e.Reason == policy.Invalid {
+		heads.status = http.StatusBadRequest // the caller is not this program
+	}
 	x := &refusal{status: heads.status, reason: e.Reason.String(), title: titleOf(e), detail: cmp.Or(advice[e.Reason], otherAdvice),
 		unsent: e.Effect == policy.NoEffect, attempts: e.Attempts, code: codeOf(e), cause: err}
 	p.refuse(w, r, x)

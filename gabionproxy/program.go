@@ -18,14 +18,14 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// program is what stands behind an ingress. It gets each request once at most: whoever sent it
+// program is what stands behind an ingress. It gets each request once at most: its client
 // knows best whether to send it again.
 type program struct {
 	proxy *Proxy
 	url   *url.URL
 	base  *http.Transport
 	pass  httputil.ReverseProxy
-	times bool // it is told how much time is left
+	times bool // it learns how much time is left
 }
 
 func (p *Proxy) program(c config.ProxyIngress) (*program, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// lingers is how long the rest of a body is read that nobody wants, so that its client gets to
+// lingers is how long the rest of a body is read that has no use any more, so that its client gets to
 // see the answer before the connection is closed.
 const lingers = 500 * time.Millisecond
 
@@ -37,7 +37,7 @@ func (p *Proxy) remember(w http.ResponseWriter, r *http.Request, limit int) (for
 	}
 }
 
-// ofClient is the refusal of a request whose body broke off, or is none: that is neither the
+// ofClient is the refusal of a request whose body broke off, or has no sound form: that is neither the
 // server's fault nor the proxy's. It is nil for all others.
 func ofClient(r *http.Request) *refusal {
 	e := exchangeOf(r.Context())

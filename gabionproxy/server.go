@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gabion-go/gabion/config"
@@ -32,6 +33,7 @@ type served struct {
 	at     net.Listener
 	secure bool
 	stop   context.CancelFunc // ends the contexts of all its requests
+	shut   atomic.Bool        // no connection is accepted any more, on purpose
 }
 
 // open listens at the addresses that are new in a configuration, and returns them. After an error it listens at none of them.
@@ -100,7 +102,7 @@ func (s *served) serve(p *Proxy) {
 	} else {
 		err = s.server.Serve(s.at)
 	}
-	if !errors.Is(err, http.ErrServerClosed) {
+	if !errors.Is(err, http.ErrServerClosed) && !s.shut.Load() {
 		p.options.Log.Error("a listener ended", "address", s.at.Addr().String(), "error", err)
 	}
 }
@@ -142,6 +144,8 @@ func (p *Proxy) closeOld(t *tree) {
 			continue
 		}
 		delete(p.served, address)
+		s.shut.Store(true)
+		s.at.Close() // now, since the next reload may want the address again
 		ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(t.config.Drain, defaultDrain))
 		go func() {
 			defer cancel()

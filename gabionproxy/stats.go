@@ -12,7 +12,7 @@ type tally struct {
 	out atomic.Int64 // being served
 }
 
-// Stats are numbers of one moment. All but InFlight count since the proxy was made.
+// Stats are numbers of one moment. All but InFlight and BodyBytes count since the proxy was made.
 type Stats struct {
 	Requests   int64 // that came
 	InFlight   int64 // that are being served, with tunnels and upgraded connections
@@ -21,14 +21,20 @@ type Stats struct {
 	Tunnels    int64 // that CONNECT opened
 	Reloads    int64 // that put a file into force
 	BadReloads int64 // that did not, because of a mistake
+
+	BodyBytes      int64 // of request bodies that are remembered now
+	BodiesRepeated int64 // that were sent again
+	BodiesOver     int64 // that could not be, since they are over the limit of a request
+	BodiesFull     int64 // that could not be, since what is remembered of all requests was at its limit
 }
 
 // Stats returns the numbers of one moment.
 func (p *Proxy) Stats() Stats {
-	t := &p.tally
+	t, b := &p.tally, &p.bodies
 	return Stats{
 		Requests: t.requests.Load(), InFlight: t.out.Load(), Refused: t.refused.Load(), Cut: t.cut.Load(), Tunnels: t.tunnels.Load(),
 		Reloads: t.reloads.Load(), BadReloads: t.badReloads.Load(),
+		BodyBytes: b.used.Load(), BodiesRepeated: b.repeated.Load(), BodiesOver: b.over.Load(), BodiesFull: b.full.Load(),
 	}
 }
 
@@ -39,9 +45,11 @@ func (s Stats) Series() iter.Seq2[string, int64] {
 			name string
 			n    int64
 		}{
-			{"gabion_proxy_requests_total", s.Requests}, {"gabion_proxy_in_flight", s.InFlight}, {"gabion_proxy_refused_total", s.Refused},
-			{"gabion_proxy_cut_total", s.Cut}, {"gabion_proxy_tunnels_total", s.Tunnels}, {"gabion_proxy_reloads_total", s.Reloads},
-			{"gabion_proxy_reload_failures_total", s.BadReloads},
+			{"gabionproxy_requests_total", s.Requests}, {"gabionproxy_in_flight", s.InFlight}, {"gabionproxy_refused_total", s.Refused},
+			{"gabionproxy_cut_total", s.Cut}, {"gabionproxy_tunnels_total", s.Tunnels}, {"gabionproxy_reloads_total", s.Reloads},
+			{"gabionproxy_reload_failures_total", s.BadReloads}, {"gabionproxy_body_bytes", s.BodyBytes},
+			{"gabionproxy_bodies_repeated_total", s.BodiesRepeated}, {"gabionproxy_bodies_over_limit_total", s.BodiesOver},
+			{"gabionproxy_bodies_no_room_total", s.BodiesFull},
 		} {
 			if !yield(one.name, one.n) {
 				return

@@ -116,7 +116,7 @@ func (x *run) decline() {
 // OutcomeUnknown declares that the run may have had an effect and that there is no finding
 // out here: what it called was sent, and no answer came. Unless its own answer is a success,
 // the outcome is then that of a run that was lost: under [GuaranteeHold] the key is held as
-// unknown and is never run again by itself, and the client is told so in the place of an
+// unknown and is never run again by itself, and that is what the client hears in the place of an
 // error that retries would get for ever as if it were the answer. Under [GuaranteeReexecute]
 // the next request runs. Outside of a run it does nothing.
 func OutcomeUnknown(ctx context.Context) {

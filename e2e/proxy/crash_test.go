@@ -154,8 +154,8 @@ func kills(ctx context.Context, all ...*process) {
 	}
 }
 
-// A program that knows nothing of gabion: whoever is killed, each order takes effect once, or
-// its client is told that its outcome is unknown.
+// A program that knows nothing of gabion: whichever process is killed, each order takes effect
+// once, or the answer says that its outcome is unknown.
 func TestKilledBeforeAPlainProgram(t *testing.T) {
 	long(t, "processes are killed for some seconds")
 	for _, victims := range []string{"proxy", "program", "both"} {

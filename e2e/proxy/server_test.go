@@ -35,7 +35,7 @@ func TestServersThatMisbehave(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		serve  func(net.Conn) // nil means that nobody listens
+		serve  func(net.Conn) // nil means that nothing listens
 		effect string
 	}{
 		"unreachable":           {nil, "not sent"},

@@ -48,7 +48,17 @@ func (s *stores) get(name string) (idempotency.Store, error) {
 		s.open = map[string]idempotency.Store{}
 	}
 	s.open[name] = store
-	s.shut = append(s.shut, shut)
+	sweeping, stop := context.WithCancel(context.Background())
+	swept := make(chan struct{})
+	go func() {
+		defer close(swept)
+		idempotency.Sweep(sweeping, store, idempotency.SweepConfig{})
+	}()
+	s.shut = append(s.shut, func() {
+		stop()
+		<-swept
+		shut()
+	})
 	return store, nil
 }
 
