@@ -165,9 +165,9 @@ const tunnelIdle = 15 * time.Minute
 
 // relay copies both ways until both sides have ended, one is broken, nothing moves for too long, or ctx is over.
 func relay(ctx context.Context, client io.ReadWriteCloser, server net.Conn) {
-	idle := time.AfterFunc(tunnelIdle, func() { server.Close(); client.Close() })
+	idle := time.AfterFunc(tunnelIdle, func() { cut(client, server) })
 	defer idle.Stop()
-	defer context.AfterFunc(ctx, func() { server.Close(); client.Close() })()
+	defer context.AfterFunc(ctx, func() { cut(client, server) })()
 	up := make(chan struct{})
 	go func() {
 		defer close(up)
@@ -178,9 +178,15 @@ func relay(ctx context.Context, client io.ReadWriteCloser, server net.Conn) {
 	}()
 	_, err := io.Copy(&watched{client, idle}, server)
 	if err != nil || closeWrite(client) != nil {
-		client.Close()
+		_ = client.Close()
 	}
 	<-up
+}
+
+// cut ends both sides of a tunnel. Whether they have ended already makes no difference.
+func cut(client io.Closer, server net.Conn) {
+	_ = server.Close()
+	_ = client.Close()
 }
 
 // watched puts off the end of a tunnel whenever bytes move.

@@ -77,7 +77,7 @@ func FuzzReplay(f *testing.F) {
 		if known && size > 0 {
 			r.ContentLength = int64(size)
 		}
-		end := error(io.EOF)
+		end := io.EOF
 		if cut >= 0 && int(cut) <= len(all) {
 			all, end = all[:cut], errCut
 		}

@@ -81,7 +81,7 @@ func (r *run) admin(address string) (func(), error) {
 	if address == "" {
 		return func() {}, nil
 	}
-	at, err := net.Listen("tcp", withHost(address))
+	at, err := new(net.ListenConfig).Listen(context.Background(), "tcp", withHost(address))
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)
 	}

@@ -61,7 +61,7 @@ func (p *Proxy) open(t *tree) (map[string]*served, error) {
 }
 
 func (p *Proxy) listenAt(address string, l *listener) (*served, error) {
-	at, err := net.Listen("tcp", withHost(address))
+	at, err := new(net.ListenConfig).Listen(context.Background(), "tcp", withHost(address))
 	if err != nil {
 		return nil, err
 	}

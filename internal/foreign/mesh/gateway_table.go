@@ -52,8 +52,6 @@ func gatewayRules(more []foreign.Rule) []foreign.Rule {
 		"spec.rules[].backendRefs[].group", "spec.rules[].backendRefs[].namespace", "spec.rules[].backendRefs[].port", "spec.rules[].backendRefs[].weight", "spec.rules[].backendRefs[].filters")))
 }
 
-const between = "between 1s and 1h"
-
 var backendTraffic = foreign.NewTable(ignored, nil, object, foreign.Sourced(gatewayBudget, slices.Concat([]foreign.Rule{
 	{Key: "spec.targetRefs[].name", Shape: foreign.Word, Fate: foreign.Elsewhere, Text: "it finds the routes"},
 	{Key: "spec.targetRefs[].kind", Shape: foreign.Word, Fate: foreign.Elsewhere, Text: "it finds the routes"},

@@ -23,7 +23,7 @@ const (
 // annotation takes a text, as all annotations are, and reads it by a shape.
 func annotation(shape foreign.Shape) foreign.Shape {
 	return func(v *foreign.Value) (reason, proposal string) {
-		if reason, proposal = foreign.Word(v); reason != "" {
+		if wrong, _ := foreign.Word(v); wrong != "" {
 			return "an annotation is a text, not " + short(v.Tree.Text) + ": the cluster refuses it", proposal
 		}
 		return shape(v)

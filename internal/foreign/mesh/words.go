@@ -11,8 +11,6 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-const routerFilter = "https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/router_filter#x-envoy-retry-on"
-
 // word is one word of a list of failures that are retried.
 type word struct {
 	name  string
@@ -72,9 +70,7 @@ func (r *reasons) add(name string) bool {
 	}
 	w := words[i]
 	r.say(w.fate, w.text)
-	switch {
-	case w.code == policy.GRPCOK || w.code == policy.GRPCUnavailable:
-	default:
+	if w.code != policy.GRPCOK && w.code != policy.GRPCUnavailable {
 		r.codes = append(r.codes, w.code)
 	}
 	switch w.name {
