@@ -170,7 +170,7 @@ function build() {
     if (group === "policy") field.append(check("breaker", "breaker"));
     $("knobs").append(field);
   }
-  $("knobs").append(make("fieldset", {}, make("legend", {}, "Opponent"), choice("opponent", "a library or proxy, with its own settings"), ...fileKnobs()));
+  $("knobs").append(make("fieldset", {}, make("legend", {}, "Opponent"), choice("opponent", "a library or proxy, with its own settings"), fileKnob()));
   $("stories").append(...[{ name: "", title: "Free play" }, ...about.stories].map((s) => {
     const a = make("a", { href: s.name ? `#story=${s.name}` : "#" }, s.title);
     a.dataset.story = s.name;
@@ -182,15 +182,14 @@ function build() {
 
 let theirs; // its name, text and route, and what it is
 
-function fileKnobs() {
+const routes = make("select", { id: "route" });
+const routeKnob = make("div", { class: "knob" }, make("label", { for: "route" }, "which of its routes"), make("span"), routes);
+routes.addEventListener("change", () => choose(Number(routes.value)));
+
+function fileKnob() {
   const file = make("input", { type: "file", id: "file" });
   file.addEventListener("change", () => file.files.length && take(file.files[0]));
-  const route = make("select", { id: "route", disabled: true });
-  route.addEventListener("change", () => choose(Number(route.value)));
-  return [
-    make("div", { class: "knob" }, make("label", { for: "file" }, "or your own file: Istio, Envoy, Linkerd, application.yml, nginx.conf, …"), make("span"), file),
-    make("div", { class: "knob" }, make("label", { for: "route" }, "which of its routes"), make("span"), route),
-  ];
+  return make("div", { class: "knob" }, make("label", { for: "file" }, "or your own file: Istio, Envoy, Linkerd, application.yml, nginx.conf, …"), make("span"), file);
 }
 
 // take reads a file that was chosen or dropped. It stays in the browser.
@@ -212,8 +211,8 @@ async function choose(route) {
     return;
   }
   theirs = { ...asked, what };
-  $("route").disabled = false;
-  $("route").replaceChildren(...what.routes.map((title, i) => make("option", { value: i, selected: i === route }, title)));
+  $("file").closest("fieldset").append(routeKnob);
+  routes.replaceChildren(...what.routes.map((title, i) => make("option", { value: i, selected: i === route }, title)));
   $("theirs").replaceChildren(make("h2", {}, `${asked.name}: ${what.title}`),
     make("p", {}, "The side theirs plays what this file says, by the rules of its own system. Here is what has no exact equivalent in gabion's policy, which gabion import writes:"),
     make("ul", {}, ...what.said.map((s) => make("li", {}, `line ${s.line}, ${s.fate}: ${s.key ? `${s.key}: ` : ""}${s.text}`))));
@@ -223,8 +222,7 @@ async function choose(route) {
 function forget() {
   theirs = undefined;
   $("file").value = "";
-  $("route").disabled = true;
-  $("route").replaceChildren();
+  routeKnob.remove();
   $("theirs").replaceChildren();
 }
 
