@@ -32,7 +32,8 @@ type exchange struct {
 	note    string // why it could not be repeated, where only the proxy knows that
 	body    *replay
 	came    time.Time // before a program
-	unread  bool      // the answer came before the end of the client's body
+	turns   bool      // of HTTP/1: a request ends before the next one begins
+	unread  bool      // the answer came before the end of the client's body, and what is left is in the way
 }
 
 type exchangeKey struct{}
@@ -83,12 +84,14 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, l *listener) {
 		ctx = timed
 	}
 	r = r.WithContext(ctx)
-	if out, in := bound(w, r, &l.config); in != nil {
+	out, in := bound(w, r, &l.config)
+	if in != nil {
 		l.handler.ServeHTTP(out, in)
 	} else {
-		p.refuse(w, r, &refusal{status: http.StatusRequestEntityTooLarge, reason: "body_too_large", title: "The body is larger than this listener takes",
+		p.refuse(out, r, &refusal{status: http.StatusRequestEntityTooLarge, reason: "body_too_large", title: "The body is larger than this listener takes",
 			detail: "send less at once", unsent: true})
 	}
+	out.last()
 	done = true
 }
 
