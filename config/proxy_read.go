@@ -156,9 +156,15 @@ func (j *proxyJudge) url(at, text string) *url.URL {
 }
 
 func (j *proxyJudge) host(at, host string, wild bool) {
+	below := host
 	if wild {
-		host = strings.TrimPrefix(host, "*.")
+		below = strings.TrimPrefix(host, "*.")
 	}
+	if strings.HasPrefix(below, ".") || host != "" && below == "" {
+		j.fail(at, fmt.Sprintf("%.60q is no host", host), "write the name that is missing")
+		return
+	}
+	host = below
 	if strings.ContainsAny(host, ":/*@ ") && !isIP(strings.Trim(host, "[]")) {
 		j.fail(at, fmt.Sprintf("%.60q is no host", host), "write a name without scheme, port and path")
 	}

@@ -76,6 +76,7 @@ func (a *admin) reload(w http.ResponseWriter, r *http.Request) {
 
 func (a *admin) drain(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "draining")
+	_ = http.NewResponseController(w).Flush() // the drain may be over, and this listener gone, before the handler is
 	a.run.stop()
 }
 
@@ -113,16 +114,33 @@ func (a *admin) config(w http.ResponseWriter, _ *http.Request) {
 	_ = to.Encode(effectiveOf(a.run.file.Load()))
 }
 
+// shown is a text without the password that it may have as a URL. What can't be read is not shown.
+func shown(text string) string {
+	scheme, _, is := strings.Cut(text, "://")
+	if !is {
+		return text
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return scheme + "://xxxxx"
+	}
+	query := u.Query()
+	for name := range query {
+		if strings.Contains(strings.ToLower(name), "pass") {
+			query.Set(name, "xxxxx")
+			u.RawQuery = query.Encode()
+		}
+	}
+	return u.Redacted()
+}
+
 // plain is a part of a configuration in the words of the file, without what it does not say and without passwords.
 func plain(v reflect.Value) any {
 	switch {
 	case v.Type() == reflect.TypeFor[time.Duration]():
 		return policy.FormatDuration(time.Duration(v.Int()))
 	case v.Kind() == reflect.String:
-		if u, err := url.Parse(v.String()); err == nil && u.User != nil {
-			return u.Redacted()
-		}
-		return v.String()
+		return shown(v.String())
 	case v.Kind() == reflect.Slice:
 		all := make([]any, v.Len())
 		for i := range all {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/gabion-go/gabion/config"
@@ -15,29 +16,68 @@ type patient struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	stall   time.Duration
+	streams bool        // HTTP/2, where a deadline that passes ends the stream also when nothing waits for it
+	begun   atomic.Bool // the answer; from then on a client of HTTP/2 may be silent, as in calls of both directions
+	writing *time.Timer // of HTTP/2
 }
 
-// Unwrap lets http.ResponseController flush and hijack.
+// Unwrap lets http.ResponseController hijack.
 func (w *patient) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Write gives the client time for these bytes, and for the last ones that net/http writes by itself.
+// WriteHeader implements [http.ResponseWriter].
+func (w *patient) WriteHeader(status int) {
+	if status >= http.StatusOK {
+		w.begun.Store(true)
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write gives the client time for these bytes.
 func (w *patient) Write(p []byte) (int, error) {
-	_ = w.control.SetWriteDeadline(time.Now().Add(w.stall))
+	defer w.within()()
 	return w.ResponseWriter.Write(p)
 }
+
+// FlushError implements what [http.ResponseController] looks for. It takes as long as a Write: the client has to take what was kept.
+func (w *patient) FlushError() error {
+	defer w.within()()
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// within bounds what is written until the function is called.
+func (w *patient) within() (done func()) {
+	if !w.streams {
+		_ = w.control.SetWriteDeadline(time.Now().Add(w.stall))
+		return func() {}
+	}
+	w.begun.Store(true)
+	if w.writing == nil {
+		w.writing = time.AfterFunc(w.stall, func() { _ = w.control.SetWriteDeadline(time.Unix(1, 0)) })
+	} else {
+		w.writing.Reset(w.stall)
+	}
+	return func() { w.writing.Stop() }
+}
+
+// last gives the client time for what net/http writes by itself once the answer is whole.
+func (w *patient) last() { _ = w.control.SetWriteDeadline(time.Now().Add(w.stall)) }
 
 // patientBody is a client's body.
 type patientBody struct {
 	io.ReadCloser
-	w    *patient
-	done bool
+	w       *patient
+	done    bool
+	reading *time.Timer // of HTTP/2
 }
 
 // Read gives the client time for the next bytes. At the end the deadline goes, because from then on net/http reads
 // to learn whether the client is still there.
 func (b *patientBody) Read(p []byte) (int, error) {
-	if b.done {
+	switch {
+	case b.done:
 		return b.ReadCloser.Read(p)
+	case b.w.streams:
+		return b.readStream(p)
 	}
 	_ = b.w.control.SetReadDeadline(time.Now().Add(b.w.stall))
 	n, err := b.ReadCloser.Read(p)
@@ -48,18 +88,38 @@ func (b *patientBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+func (b *patientBody) readStream(p []byte) (int, error) {
+	if b.reading == nil {
+		b.reading = time.AfterFunc(b.w.stall, func() {
+			if !b.w.begun.Load() {
+				_ = b.w.control.SetReadDeadline(time.Unix(1, 0))
+			}
+		})
+	} else {
+		b.reading.Reset(b.w.stall)
+	}
+	defer b.reading.Stop()
+	return b.ReadCloser.Read(p)
+}
+
 // bound returns the two sides of an exchange with a listener's bounds. A nil request means that its body is too large.
-func bound(w http.ResponseWriter, r *http.Request, l *config.ProxyListener) (http.ResponseWriter, *http.Request) {
-	if l.MaxBody > 0 && r.ContentLength > int64(l.MaxBody) {
-		return w, nil
+func bound(w http.ResponseWriter, r *http.Request, l *config.ProxyListener) (*patient, *http.Request) {
+	out := &patient{ResponseWriter: w, control: http.NewResponseController(w), stall: cmp.Or(l.StallTimeout, defaultStall), streams: r.ProtoMajor == 2}
+	if !out.streams {
+		_ = out.control.SetWriteDeadline(time.Time{}) // that of the connection's last request
 	}
-	out := &patient{w, http.NewResponseController(w), cmp.Or(l.StallTimeout, defaultStall)}
-	_ = out.control.SetWriteDeadline(time.Time{}) // that of the connection's last request
-	if r.Body != nil && r.Body != http.NoBody {
-		if l.MaxBody > 0 {
-			r.Body = http.MaxBytesReader(w, r.Body, int64(l.MaxBody))
+	if r.Body == nil || r.Body == http.NoBody {
+		return out, r
+	}
+	if !out.streams {
+		_ = out.control.SetReadDeadline(time.Now().Add(out.stall)) // net/http reads what a refusal leaves
+	}
+	if l.MaxBody > 0 {
+		if r.ContentLength > int64(l.MaxBody) {
+			return out, nil
 		}
-		r.Body = &patientBody{ReadCloser: r.Body, w: out}
+		r.Body = http.MaxBytesReader(w, r.Body, int64(l.MaxBody))
 	}
+	r.Body = &patientBody{ReadCloser: r.Body, w: out}
 	return out, r
 }

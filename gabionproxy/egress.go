@@ -32,7 +32,8 @@ type exchange struct {
 	note    string // why it could not be repeated, where only the proxy knows that
 	body    *replay
 	came    time.Time // before a program
-	unread  bool      // the answer came before the end of the client's body
+	turns   bool      // of HTTP/1: a request ends before the next one begins
+	unread  bool      // the answer came before the end of the client's body, and what is left is in the way
 }
 
 type exchangeKey struct{}
@@ -83,12 +84,18 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, l *listener) {
 		ctx = timed
 	}
 	r = r.WithContext(ctx)
-	if out, in := bound(w, r, &l.config); in != nil {
-		l.handler.ServeHTTP(out, in)
-	} else {
-		p.refuse(w, r, &refusal{status: http.StatusRequestEntityTooLarge, reason: "body_too_large", title: "The body is larger than this listener takes",
+	out, in := bound(w, r, &l.config)
+	switch {
+	case in == nil:
+		p.refuse(out, r, &refusal{status: http.StatusRequestEntityTooLarge, reason: "body_too_large", title: "The body is larger than this listener takes",
 			detail: "send less at once", unsent: true})
+	case in.Method == http.MethodConnect && len(l.config.Forward) == 0:
+		p.refuse(out, in, &refusal{status: http.StatusNotImplemented, reason: "no_tunnels", title: "This listener opens no tunnels",
+			detail: "use a listener with forward as HTTPS_PROXY", unsent: true})
+	default:
+		l.handler.ServeHTTP(out, in)
 	}
+	out.last()
 	done = true
 }
 
@@ -110,7 +117,7 @@ func (p *Proxy) routes(t *tree, routes []config.ProxyRoute, before *tree) (http.
 		if err != nil {
 			return nil, err
 		}
-		tab.rows = append(tab.rows, row{strings.ToLower(route.Host), route.Path, u})
+		tab.rows = append(tab.rows, row{hostOnly(route.Host), route.Path, u})
 	}
 	slices.SortStableFunc(tab.rows, func(a, b row) int {
 		if (a.host == "") != (b.host == "") {
@@ -124,14 +131,28 @@ func (p *Proxy) routes(t *tree, routes []config.ProxyRoute, before *tree) (http.
 // ServeHTTP implements [http.Handler].
 func (t *table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	host := hostOnly(r.Host)
-	for i := range t.rows {
-		if row := &t.rows[i]; (row.host == "" || row.host == host) && row.covers(r.URL.Path) {
-			row.to.ServeHTTP(w, r)
-			return
-		}
+	undone, cut, name := readings(r.URL)
+	to := t.find(host, undone)
+	switch {
+	case cut != undone && t.find(host, cut) != to, name != undone && t.find(host, name) != to:
+		t.proxy.ambiguous(w, r)
+		return
+	case to != nil:
+		to.ServeHTTP(w, r)
+		return
 	}
 	t.proxy.refuse(w, r, &refusal{status: http.StatusNotFound, reason: "no_route", title: "No route has this host and path",
 		detail: "add a route to the proxy's configuration, or fix the host and the path", unsent: true})
+}
+
+// find returns nil where no row has a host and a path.
+func (t *table) find(host, path string) *upstream {
+	for i := range t.rows {
+		if row := &t.rows[i]; (row.host == "" || row.host == host) && row.covers(path) {
+			return row.to
+		}
+	}
+	return nil
 }
 
 // covers reports whether a path is the row's or below it.

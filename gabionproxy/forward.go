@@ -2,6 +2,7 @@ package gabionproxy
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -42,7 +43,11 @@ func (p *Proxy) forward(t *tree, allowed []config.ProxyForward, before *tree) (h
 		if len(ports) == 0 {
 			ports = webPorts
 		}
-		f.allowed = append(f.allowed, allowance{strings.ToLower(strings.TrimPrefix(a.Host, "*")), ports, u})
+		host := hostOnly(strings.TrimPrefix(a.Host, "*"))
+		if strings.Trim(host, ".*") == "" {
+			return nil, fmt.Errorf("forward: %q would be all hosts, and there is no word for that", a.Host)
+		}
+		f.allowed = append(f.allowed, allowance{host, ports, u})
 	}
 	return f, nil
 }

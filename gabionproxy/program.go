@@ -43,6 +43,11 @@ func (p *Proxy) program(c config.ProxyIngress) (*program, error) {
 
 // ServeHTTP implements [http.Handler].
 func (g *program) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if leaves(g.url, r.URL) {
+		idempotency.NoEffect(r.Context())
+		g.proxy.ambiguous(w, r)
+		return
+	}
 	if idempotency.Token(r.Context()) != 0 {
 		w = whole{w}
 	} else {

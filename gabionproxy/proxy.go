@@ -123,6 +123,9 @@ func (p *Proxy) Reload(policies map[string]policy.Policy, c config.Proxy, dry bo
 		}
 	}
 	if err := p.registry.Reload(policies); err != nil { // they were valid above
+		for _, s := range opened {
+			s.at.Close()
+		}
 		return err
 	}
 	if err := t.connect(p.registry); err != nil { // known has just said that all are there

@@ -28,10 +28,10 @@ func (p *Proxy) remember(w http.ResponseWriter, r *http.Request, limit int) (for
 	if e == nil || r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
 		return func() {}
 	}
-	e.body = p.bodies.remember(r, limit)
+	e.body, e.turns = p.bodies.remember(r, limit), r.ProtoMajor == 1
 	return func() {
 		waits := e.body.end()
-		if (waits || e.unread) && r.ProtoMajor == 1 {
+		if e.turns && (waits || e.unread) {
 			e.body.linger(http.NewResponseController(w))
 		}
 	}
@@ -93,10 +93,10 @@ func (e *exchange) answered() {
 	if e == nil || e.body == nil {
 		return
 	}
-	if e.verdict.Reason() == policy.BodyNotRewindable {
-		e.note = "not repeatable: " + e.body.Fixed().Error()
+	if why := e.body.Fixed(); why != nil && e.verdict.Reason() == policy.BodyNotRewindable {
+		e.note = "not repeatable: " + why.Error()
 	}
-	e.unread = !e.body.accept()
+	e.unread = !e.body.accept() && e.turns // in HTTP/2 streams do not wait for each other
 }
 
 // closes says so on the answer.

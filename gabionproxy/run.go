@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +23,7 @@ type run struct {
 	proxy    *Proxy
 	options  Options
 	stop     context.CancelFunc
+	putting  sync.Mutex // held from reading the file until it is in force, so that no older one follows a newer one
 }
 
 // watchEach is how often the file is looked at. It is read, because a mounted ConfigMap changes by a link alone.
@@ -107,6 +109,13 @@ func (p *Proxy) AdminAddr() string {
 
 // apply puts a new version of the file into force.
 func (r *run) apply(f *config.File) error {
+	r.putting.Lock()
+	defer r.putting.Unlock()
+	return r.put(f)
+}
+
+// put is called with the lock.
+func (r *run) put(f *config.File) error {
 	if err := r.proxy.Reload(f.Policies, f.Proxy, false); err != nil {
 		return err
 	}
@@ -124,12 +133,14 @@ func (r *run) failed(err error) {
 
 // reload reads the file because an operator asks for it.
 func (r *run) reload(dry bool) error {
+	r.putting.Lock()
+	defer r.putting.Unlock()
 	f, err := config.Load(r.path)
 	switch {
 	case err == nil && dry:
 		return r.proxy.Reload(f.Policies, f.Proxy, true)
 	case err == nil:
-		err = r.apply(f)
+		err = r.put(f)
 	}
 	if err != nil && !dry {
 		r.failed(err)

@@ -33,6 +33,7 @@ type served struct {
 	at     net.Listener
 	secure bool
 	stop   context.CancelFunc // ends the contexts of all its requests
+	busy   atomic.Int64       // requests, with upgraded connections and tunnels
 	shut   atomic.Bool        // no connection is accepted any more, on purpose
 }
 
@@ -71,8 +72,14 @@ func (p *Proxy) listenAt(address string, l *listener) (*served, error) {
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
+	handler, own := p.Handler(address), &served{secure: l.tls != nil, stop: stop}
+	counting := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		own.busy.Add(1)
+		defer own.busy.Add(-1)
+		handler.ServeHTTP(w, r)
+	})
 	s := &http.Server{
-		Handler: p.Handler(address), MaxHeaderBytes: cmp.Or(c.MaxHeader, defaultHeader), Protocols: protocols, ErrorLog: p.errorLog(),
+		Handler: counting, MaxHeaderBytes: cmp.Or(c.MaxHeader, defaultHeader), Protocols: protocols, ErrorLog: p.errorLog(),
 		ReadHeaderTimeout: cmp.Or(c.HeaderTimeout, defaultHeaderTimeout), IdleTimeout: cmp.Or(c.IdleTimeout, defaultIdle),
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
@@ -84,7 +91,8 @@ func (p *Proxy) listenAt(address string, l *listener) (*served, error) {
 			return nil, errors.New("gabionproxy: the listener is gone")
 		}}
 	}
-	return &served{server: s, at: newBounded(at, cmp.Or(c.MaxConnections, defaultConnections)), secure: l.tls != nil, stop: stop}, nil
+	own.server, own.at = s, newBounded(at, cmp.Or(c.MaxConnections, defaultConnections))
+	return own, nil
 }
 
 // withHost puts in what a configuration leaves out: the loopback.
@@ -149,6 +157,8 @@ func (p *Proxy) closeOld(t *tree) {
 		ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(t.config.Drain, defaultDrain))
 		go func() {
 			defer cancel()
+			_ = s.server.Shutdown(ctx)
+			quiet(ctx, &s.busy)
 			s.end(ctx)
 		}()
 		p.options.Log.Info("not listening any more", "address", address)
@@ -191,7 +201,7 @@ func (p *Proxy) Drain(ctx context.Context) (cut int64) {
 		})
 	}
 	ending.Wait()
-	p.quiet(ctx)
+	quiet(ctx, &p.tally.out)
 	cut = p.tally.out.Load()
 	for _, s := range all {
 		s.end(ctx)
@@ -200,10 +210,10 @@ func (p *Proxy) Drain(ctx context.Context) (cut int64) {
 }
 
 // quiet waits until no request is served. Upgraded connections and tunnels are requests that no server knows any more.
-func (p *Proxy) quiet(ctx context.Context) {
+func quiet(ctx context.Context, busy *atomic.Int64) {
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
-	for p.tally.out.Load() > 0 {
+	for busy.Load() > 0 {
 		select {
 		case <-ctx.Done():
 			return

@@ -162,6 +162,10 @@ func (u *upstream) retire() { u.base.CloseIdleConnections() }
 
 // ServeHTTP implements [http.Handler].
 func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if leaves(u.url, r.URL) {
+		u.proxy.ambiguous(w, r)
+		return
+	}
 	defer u.remember(w, r)()
 	u.pass.ServeHTTP(w, r)
 }
