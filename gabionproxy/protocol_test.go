@@ -152,8 +152,9 @@ func TestAnAnswerThatBreaksIsCutAndNotRepeated(t *testing.T) {
 	}
 }
 
-func TestAConnectionCanBeUpgraded(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// echoes is a server that upgrades connections, and sends back what it gets.
+func echoes() *httptest.Server {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "Upgrade")
 		w.Header().Set("Upgrade", "echo")
 		w.WriteHeader(http.StatusSwitchingProtocols)
@@ -161,13 +162,16 @@ func TestAConnectionCanBeUpgraded(t *testing.T) {
 		defer c.Close()
 		io.Copy(c, rw)
 	}))
-	defer server.Close()
-	r := start(t, one(server.URL, "")+"  drain: 50ms\n")
+}
+
+// upgraded is a connection through the proxy to such a server.
+func upgraded(t *testing.T, r *running) (net.Conn, *bufio.Reader) {
+	t.Helper()
 	c, err := net.Dial("tcp", r.proxy.Addr("127.0.0.1:0").String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	t.Cleanup(func() { c.Close() })
 	fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 	in := bufio.NewReader(c)
 	resp, err := http.ReadResponse(in, nil)
@@ -178,6 +182,29 @@ func TestAConnectionCanBeUpgraded(t *testing.T) {
 	if line, err := in.ReadString('\n'); line != "hello\n" {
 		t.Fatal(line, err)
 	}
+	return c, in
+}
+
+func TestADrainWaitsForUpgradedConnections(t *testing.T) {
+	server := echoes()
+	defer server.Close()
+	r := start(t, one(server.URL, "")+"  drain: 20s\n")
+	c, _ := upgraded(t, r)
+	r.stop()
+	for r.proxy.Ready() {
+		time.Sleep(time.Millisecond)
+	}
+	time.AfterFunc(100*time.Millisecond, func() { c.Close() })
+	if err := <-r.ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAConnectionCanBeUpgraded(t *testing.T) {
+	server := echoes()
+	defer server.Close()
+	r := start(t, one(server.URL, "")+"  drain: 50ms\n")
+	_, in := upgraded(t, r)
 	r.stop() // the drain can't wait for a connection that has no end
 	if err := <-r.ended; err == nil {
 		t.Error("it was not said that a connection was cut")

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // sums is a server that fails the first requests, and remembers the sums of the bodies that it got.
@@ -90,6 +91,7 @@ func dial(t *testing.T, url, text string) (net.Conn, *bufio.Reader) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
 	if _, err := io.WriteString(conn, text); err != nil {
 		t.Fatal(err)
 	}
@@ -130,11 +132,12 @@ func TestAttemptDiesInTheMiddleOfAnUpload(t *testing.T) {
 // The server answers before it has read the body, and the client has stopped sending: it gets
 // the answer all the same, and what it would send then is no request.
 func TestAnswerBeforeTheBodyEndsTheConnection(t *testing.T) {
+	no := strings.Repeat("no", 50_000) // more than is held back: net/http would wait for the body before it sends the headers
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.NewResponseController(w).EnableFullDuplex()
 		w.Header().Set("Connection", "close")
 		w.WriteHeader(http.StatusForbidden)
-		io.WriteString(w, "no")
+		io.WriteString(w, no)
 	}))
 	defer server.Close()
 	for _, framing := range []string{"Content-Length: 100", "Transfer-Encoding: chunked"} {
@@ -145,8 +148,8 @@ func TestAnswerBeforeTheBodyEndsTheConnection(t *testing.T) {
 			t.Fatalf("%s: %v", framing, err)
 		}
 		got, err := io.ReadAll(resp.Body)
-		if resp.StatusCode != http.StatusForbidden || string(got) != "no" || err != nil || !resp.Close {
-			t.Errorf("%s: %d %q, %v; closes: %t", framing, resp.StatusCode, got, err, resp.Close)
+		if resp.StatusCode != http.StatusForbidden || string(got) != no || err != nil || !resp.Close {
+			t.Errorf("%s: %d with %d bytes, %v; closes: %t", framing, resp.StatusCode, len(got), err, resp.Close)
 		}
 		if _, err := r.ReadByte(); err != io.EOF {
 			t.Errorf("%s: the connection goes on: %v", framing, err)

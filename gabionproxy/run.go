@@ -91,6 +91,9 @@ func (r *run) admin(address string) (func(), error) {
 	s := &http.Server{Handler: a.mux, ReadHeaderTimeout: defaultHeaderTimeout, ErrorLog: r.proxy.errorLog()}
 	r.proxy.admin.Store(at.Addr().String())
 	r.options.Log.Info("admin", "address", at.Addr().String())
+	if on, _ := at.Addr().(*net.TCPAddr); on != nil && !on.IP.IsLoopback() {
+		r.options.Log.Warn("other machines reach the admin listener, which has no login", "address", at.Addr().String())
+	}
 	go func() { _ = s.Serve(at) }()
 	return func() {
 		_ = s.Close()

@@ -160,7 +160,7 @@ func TestAFileWithMistakesChangesNothing(t *testing.T) {
 	if s := r.proxy.Stats(); s.BadReloads != 5 || s.Reloads != 0 {
 		t.Errorf("%+v", s)
 	}
-	if _, body := r.admin("GET", "/metrics"); !strings.Contains(body, "gabion_proxy_reload_failures_total 5") {
+	if _, body := r.admin("GET", "/metrics"); !strings.Contains(body, "gabionproxy_reload_failures_total 5") {
 		t.Error(body)
 	}
 	code, body := r.admin("POST", "/reload?dry-run")
@@ -198,7 +198,7 @@ func TestOperatorsSeeAndStop(t *testing.T) {
 	defer up.Close()
 	r := start(t, one(up.URL, "preset: llm")+operated)
 	for _, c := range []struct{ method, path, has string }{
-		{"GET", "/healthz", "ok"}, {"GET", "/readyz", "ready"}, {"GET", "/metrics", "gabion_proxy_requests_total 0"},
+		{"GET", "/healthz", "ok"}, {"GET", "/readyz", "ready"}, {"GET", "/metrics", "gabionproxy_requests_total 0"},
 		{"GET", "/config", `"hash": "`}, {"GET", "/config", "timeout.call"}, {"GET", "/page/", "<html"}, {"POST", "/reload?dry-run", "can be put into force"},
 		{"POST", "/reload", "is in force"}, {"POST", "/drain", "draining"},
 	} {

@@ -45,11 +45,11 @@ func (s Stats) Series() iter.Seq2[string, int64] {
 			name string
 			n    int64
 		}{
-			{"gabion_proxy_requests_total", s.Requests}, {"gabion_proxy_in_flight", s.InFlight}, {"gabion_proxy_refused_total", s.Refused},
-			{"gabion_proxy_cut_total", s.Cut}, {"gabion_proxy_tunnels_total", s.Tunnels}, {"gabion_proxy_reloads_total", s.Reloads},
-			{"gabion_proxy_reload_failures_total", s.BadReloads}, {"gabion_proxy_body_bytes", s.BodyBytes},
-			{"gabion_proxy_bodies_repeated_total", s.BodiesRepeated}, {"gabion_proxy_bodies_over_limit_total", s.BodiesOver},
-			{"gabion_proxy_bodies_no_room_total", s.BodiesFull},
+			{"gabionproxy_requests_total", s.Requests}, {"gabionproxy_in_flight", s.InFlight}, {"gabionproxy_refused_total", s.Refused},
+			{"gabionproxy_cut_total", s.Cut}, {"gabionproxy_tunnels_total", s.Tunnels}, {"gabionproxy_reloads_total", s.Reloads},
+			{"gabionproxy_reload_failures_total", s.BadReloads}, {"gabionproxy_body_bytes", s.BodyBytes},
+			{"gabionproxy_bodies_repeated_total", s.BodiesRepeated}, {"gabionproxy_bodies_over_limit_total", s.BodiesOver},
+			{"gabionproxy_bodies_no_room_total", s.BodiesFull},
 		} {
 			if !yield(one.name, one.n) {
 				return

@@ -1,0 +1,301 @@
+// Proxybench compares what proxies cost: processor time of the proxy's process for each request,
+// read from /proc, so that the load, the server and the other proxies on the machine don't count.
+//
+//	go run ./proxybench [-rounds 5] [-requests 4000]
+//
+// It runs httputil.ReverseProxy and gabion, and nginx, HAProxy and Caddy where they are installed.
+// Only ratios within one run mean anything.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// work is one kind of request at one number of connections.
+type work struct {
+	name, request string
+	connections   int
+}
+
+func works() (all []work) {
+	body := strings.Repeat("b", 1024)
+	for _, connections := range []int{4, 64} {
+		for _, w := range []work{
+			{"GET 100 B", "GET /100 HTTP/1.1\r\nHost: h\r\n\r\n", connections},
+			{"GET 4 KiB", "GET /4096 HTTP/1.1\r\nHost: h\r\n\r\n", connections},
+			{"POST 1 KiB", "POST /100 HTTP/1.1\r\nHost: h\r\nIdempotency-Key: k\r\nContent-Length: 1024\r\n\r\n" + body, connections},
+		} {
+			w.name = fmt.Sprintf("%s, %d connections", w.name, connections)
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// proxy is a process that passes requests on to the server.
+type proxy struct {
+	name, at string
+	cmd      *exec.Cmd
+}
+
+func main() {
+	if len(os.Args) == 4 && os.Args[1] == "reverseproxy" {
+		exit(reverse(os.Args[2], os.Args[3]))
+	}
+	rounds := flag.Int("rounds", 5, "how often each is measured")
+	requests := flag.Int("requests", 4000, "of one measurement")
+	flag.Parse()
+	exit(compare(*rounds, *requests))
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "proxybench:", err)
+		os.Exit(1)
+	}
+}
+
+// reverse is httputil.ReverseProxy as it is usually set up.
+func reverse(at, to string) error {
+	u, err := url.Parse(to)
+	if err != nil {
+		return err
+	}
+	p := &httputil.ReverseProxy{
+		Rewrite:    func(r *httputil.ProxyRequest) { r.SetURL(u) },
+		Transport:  &http.Transport{MaxIdleConnsPerHost: 512, DisableCompression: true},
+		BufferPool: &buffers{sync.Pool{New: func() any { return make([]byte, 32<<10) }}},
+	}
+	return http.ListenAndServe(at, p)
+}
+
+type buffers struct{ pool sync.Pool }
+
+// Get implements httputil.BufferPool.
+func (b *buffers) Get() []byte { return b.pool.Get().([]byte) }
+
+// Put implements it, too.
+func (b *buffers) Put(p []byte) { b.pool.Put(p) } //nolint:staticcheck // one allocation for both sides
+
+// server answers with as many bytes as the path says.
+func server() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	go func() {
+		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			n := 100
+			if r.URL.Path == "/4096" {
+				n = 4096
+			}
+			_, _ = w.Write(bytes.Repeat([]byte("a"), n))
+		}))
+	}()
+	return l.Addr().String(), nil
+}
+
+// proxies starts those that are here, and says which are missing.
+func proxies(dir, to string) (all []*proxy, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	gabion := filepath.Join(dir, "gabion")
+	if out, err := exec.Command("go", "build", "-o", gabion, "github.com/gabion-go/gabion/cmd/gabion").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, out)
+	}
+	for _, p := range []struct {
+		name, program, text string
+		args                func(at, file string) []string
+	}{
+		{"ReverseProxy", self, "", func(at, _ string) []string { return []string{"reverseproxy", at, "http://" + to} }},
+		{"gabion", gabion, "version: 1\ndependencies:\n  api: {preset: external-api, bulkhead: {limit: 200}}\nproxy:\n  listen:\n    - {address: AT, to: \"http://TO\", dependency: api}\n",
+			func(_, file string) []string { return []string{"proxy", file} }},
+		{"nginx", "nginx", "daemon off; pid DIR/nginx.pid; events {} http { access_log off; upstream u { server TO; keepalive 256; } server { listen AT; location / { proxy_pass http://u; proxy_http_version 1.1; proxy_set_header Connection \"\"; } } }",
+			func(_, file string) []string { return []string{"-c", file, "-p", dir} }},
+		{"haproxy", "haproxy", "defaults\n mode http\n http-reuse always\n timeout connect 5s\n timeout client 1m\n timeout server 1m\nlisten l\n bind AT\n server s TO\n",
+			func(_, file string) []string { return []string{"-f", file} }},
+		{"caddy", "caddy", "{\n admin off\n}\nhttp://AT {\n reverse_proxy TO\n}\n", func(_, file string) []string { return []string{"run", "--config", file, "--adapter", "caddyfile"} }},
+	} {
+		program, err := exec.LookPath(p.program)
+		if err != nil {
+			fmt.Println("not installed:", p.name)
+			continue
+		}
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return all, err
+		}
+		at := l.Addr().String()
+		l.Close()
+		file := filepath.Join(dir, p.name+".conf")
+		text := strings.NewReplacer("AT", at, "TO", to, "DIR", dir).Replace(p.text)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			return all, err
+		}
+		x := &proxy{name: p.name, at: at, cmd: exec.Command(program, p.args(at, file)...)}
+		if err := x.cmd.Start(); err != nil {
+			return all, err
+		}
+		all = append(all, x)
+		if err := up(at); err != nil {
+			return all, fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	return all, nil
+}
+
+func up(at string) error {
+	for until := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		conn, err := net.Dial("tcp", at)
+		if err == nil {
+			return conn.Close()
+		}
+		if time.Now().After(until) {
+			return err
+		}
+	}
+}
+
+func compare(rounds, requests int) error {
+	dir, err := os.MkdirTemp("", "proxybench")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	to, err := server()
+	if err != nil {
+		return err
+	}
+	all, err := proxies(dir, to)
+	for _, p := range all {
+		defer func() {
+			_ = p.cmd.Process.Kill()
+			_ = p.cmd.Wait()
+		}()
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%-28s %-14s %12s %8s\n", "", "", "us/request", "ratio")
+	for _, w := range works() {
+		cost := map[string][]float64{}
+		ratios := map[string][]float64{}
+		for round := range rounds + 1 {
+			for _, p := range all {
+				used, err := p.measure(w, requests)
+				if err != nil {
+					return fmt.Errorf("%s, %s: %w", p.name, w.name, err)
+				}
+				if round > 0 { // the first one warms up
+					cost[p.name] = append(cost[p.name], used)
+				}
+			}
+		}
+		for _, p := range all {
+			for i, used := range cost[p.name] {
+				ratios[p.name] = append(ratios[p.name], used/cost[all[0].name][i])
+			}
+			fmt.Printf("%-28s %-14s %12.1f %8.2f\n", w.name, p.name, median(cost[p.name]), median(ratios[p.name]))
+		}
+	}
+	return nil
+}
+
+func median(all []float64) float64 {
+	all = slices.Sorted(slices.Values(all)) // of its own: ratios pair the measurements of one round
+	return all[len(all)/2]
+}
+
+// measure sends requests and returns the proxy's processor time for one, in microseconds.
+func (p *proxy) measure(w work, requests int) (float64, error) {
+	before, err := p.used()
+	if err != nil {
+		return 0, err
+	}
+	errs := make(chan error, w.connections)
+	for range w.connections {
+		go func() { errs <- send(p.at, w.request, requests/w.connections) }()
+	}
+	for range w.connections {
+		if e := <-errs; e != nil {
+			err = e
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	after, err := p.used()
+	return float64((after - before).Microseconds()) / float64(requests/w.connections*w.connections), err
+}
+
+func send(at, request string, n int) error {
+	conn, err := net.Dial("tcp", at)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	r := bufio.NewReader(conn)
+	for range n {
+		if _, err := io.WriteString(conn, request); err != nil {
+			return err
+		}
+		resp, err := http.ReadResponse(r, nil)
+		if err != nil {
+			return err
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			return err
+		}
+		if resp.StatusCode != http.StatusOK {
+			return errors.New(resp.Status)
+		}
+	}
+	return nil
+}
+
+// used is the processor time of the proxy and of its children, such as nginx's workers.
+func (p *proxy) used() (time.Duration, error) {
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	pids := []string{fmt.Sprint(p.cmd.Process.Pid)}
+	for _, name := range tasks {
+		if text, err := os.ReadFile(name); err == nil {
+			pids = append(pids, strings.Fields(string(text))...)
+		}
+	}
+	var all time.Duration
+	for _, pid := range pids {
+		text, err := os.ReadFile("/proc/" + pid + "/stat")
+		if err != nil {
+			return 0, err
+		}
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		var user, system int64
+		if _, err := fmt.Sscan(fields[11]+" "+fields[12], &user, &system); err != nil {
+			return 0, err
+		}
+		all += time.Duration(user+system) * 10 * time.Millisecond // the kernel counts in hundredths
+	}
+	return all, nil
+}
