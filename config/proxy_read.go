@@ -22,7 +22,7 @@ func (r *reader) readProxy(node yamlstrict.Node, dependencies map[string]yamlstr
 	p := &r.file.Proxy
 	places, found := node.Decode(p)
 	r.adopt("proxy", found)
-	j := proxyJudge{r: r, places: places, key: node.Key, dependencies: dependencies}
+	j := proxyJudge{r: r, places: places, key: node.Key, dependencies: dependencies, broken: len(found) > 0}
 	j.numbers("", reflect.ValueOf(*p))
 	if len(p.Listen) == 0 && len(found) == 0 {
 		j.fail("listen", "there is no listener", "write listen: [{address: 127.0.0.1:9001, to: https://api.example, dependency: name}]")
@@ -42,6 +42,7 @@ type proxyJudge struct {
 	places       map[string]yamlstrict.Place
 	key          yamlstrict.Place
 	dependencies map[string]yamlstrict.Node
+	broken       bool // a key could not be read, which may be the one that seems to be missing
 }
 
 func (j *proxyJudge) fail(path, reason, proposal string) {
@@ -63,7 +64,7 @@ func (j *proxyJudge) listener(at string, l *ProxyListener, taken map[string]stri
 			purposes++
 		}
 	}
-	if purposes != 1 && !j.places[at].Wrong {
+	if purposes != 1 && !j.broken {
 		j.fail(at, fmt.Sprintf("it has %d purposes", purposes), "write one of to, routes, forward and ingress.to")
 	}
 	if l.To != "" || l.Dependency != "" {

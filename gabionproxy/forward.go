@@ -35,6 +35,9 @@ var webPorts = []string{"80", "443"}
 func (p *Proxy) forward(t *tree, allowed []config.ProxyForward, before *tree) (http.Handler, error) {
 	f := &forwarder{proxy: p}
 	for _, a := range allowed {
+		if a.Host == "" || strings.Contains(strings.TrimPrefix(a.Host, "*."), "*") {
+			return nil, fmt.Errorf("forward: %q is no host", a.Host)
+		}
 		u, err := p.upstream(t, target{dependency: a.Dependency}, before)
 		if err != nil {
 			return nil, err
