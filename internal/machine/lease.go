@@ -156,11 +156,12 @@ func (r *Rules) under(now clock.Instant, l *Lease) *Rules {
 func (r *Rules) sharing(of SharedLimits) bool { return r.mine != nil && r.mine.Limits&of != 0 }
 
 // unevenly is how many turns a small share may start at once, so that calls which come unevenly can use it: with one
-// turn at once a share of 4/s that as many callers want serves 59 % of them, with four 89 %.
-const unevenly = 4
+// turn at once a share of 4/s that as many callers want serves 59 % of them, with two 78 %. More of them break the limit after
+// a lull, when all shares have their turns at hand.
+const unevenly = 2
 
 // partOfRate returns the rules of a rate that is a part of the policy's. The burst is the same part of
-// the policy's, but as many turns as come in a second, up to four, if the policy's has as many. It is one turn
+// the policy's, but as many turns as come in a second, up to two, if the policy's has as many. It is one turn
 // at least: a rate without any burst lets nothing through.
 func (r *Rules) partOfRate(rate float64) ratelimit.Rules {
 	whole := float64(r.Policy.RateLimit.Rate)

@@ -211,7 +211,7 @@ func TestStatsSayWhichShareIsInForce(t *testing.T) {
 		t.Error("no share is in force")
 	}
 	Grant(s, 0, &Lease{Until: second, Share: turns(5), Lost: turns(1)})
-	if st := s.Stats(0); st.Share != (policy.ShareStats{On: true, Until: second, Rate: 5, RateOf: 10}) || st.RateLimit.Rate != 5 || st.RateLimit.Burst != 4 {
+	if st := s.Stats(0); st.Share != (policy.ShareStats{On: true, Until: second, Rate: 5, RateOf: 10}) || st.RateLimit.Rate != 5 || st.RateLimit.Burst != 2 {
 		t.Errorf("%+v, %+v", st.Share, st.RateLimit)
 	}
 	if st := s.Stats(second); st.Share != (policy.ShareStats{On: true, Lost: true, Until: second, Rate: 1, RateOf: 10}) || st.RateLimit.Burst != 1 {
@@ -245,9 +245,9 @@ func TestASmallShareServesCallsThatComeUnevenly(t *testing.T) {
 		want  int
 	}{
 		{"a part of the policy's burst", 1000, 100, 500, 50},
-		{"four at least", 1000, 100, 10, 4},
-		{"not more than the policy's", 1000, 2, 10, 2},
-		{"no more than a second's", 1000, 100, 2, 2},
+		{"two at least", 1000, 100, 10, 2},
+		{"not more than the policy's", 1000, 1, 10, 1},
+		{"no more than a second's", 1000, 100, 1.5, 1},
 		{"one, however small it is", 1000, 100, 0.1, 1},
 		{"one, where the policy has no burst", 1000, 0, 100, 1},
 	} {
