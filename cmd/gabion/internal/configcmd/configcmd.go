@@ -15,6 +15,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/gabionproxy"
 	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -194,10 +195,22 @@ func (r *request) explain(c *cobra.Command, words []string) int {
 	for _, n := range e.Notes {
 		out.WriteString(fold.Lines(fmt.Sprintf("note: %s: %s\n", n.Dependency, n.Text)))
 	}
+	if len(words) == 0 {
+		writeProxy(&out, f)
+	}
 	for _, n := range e.Live {
 		out.WriteString(fold.Lines(fmt.Sprintf("now: %s: %s\n", n.Dependency, n.Text)))
 	}
 	return written(io.WriteString(stdout, out.String()))(stderr)
+}
+
+// writeProxy says what gabion proxy would do with requests, by its listeners.
+func writeProxy(out *strings.Builder, f *config.File) {
+	for _, l := range f.Proxy.Listen {
+		for _, says := range gabionproxy.Describe(l) {
+			out.WriteString(fold.Lines(fmt.Sprintf("proxy: %s: %s\n", l.Address, says)))
+		}
+	}
 }
 
 // line is one setting of one dependency. Its keys are part of the JSON's version.

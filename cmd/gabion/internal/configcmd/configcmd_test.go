@@ -285,3 +285,11 @@ func narrow(t *testing.T, text string) {
 		}
 	}
 }
+
+func TestExplainSaysWhereAProxySendsRequests(t *testing.T) {
+	var out, bad bytes.Buffer
+	if code := cli.Run(t.Context(), Command(), []string{"explain", "-f", "../../../../deploy/proxy/gabion.yaml"}, &out, &bad); code != cli.ExitOK ||
+		!strings.Contains(out.String(), "proxy: 127.0.0.1:9001: everything to https://api.openai.com, as llm\n") {
+		t.Errorf("exit code %d\n%s%s", code, out.String(), bad.String())
+	}
+}
