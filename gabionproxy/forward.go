@@ -35,7 +35,8 @@ var webPorts = []string{"80", "443"}
 func (p *Proxy) forward(t *tree, allowed []config.ProxyForward, before *tree) (http.Handler, error) {
 	f := &forwarder{proxy: p}
 	for _, a := range allowed {
-		if a.Host == "" || strings.Contains(strings.TrimPrefix(a.Host, "*."), "*") {
+		host := hostOnly(strings.TrimPrefix(a.Host, "*"))
+		if strings.Trim(host, ".") == "" || strings.Contains(host, "*") {
 			return nil, fmt.Errorf("forward: %q is no host", a.Host)
 		}
 		u, err := p.upstream(t, target{dependency: a.Dependency}, before)
@@ -45,10 +46,6 @@ func (p *Proxy) forward(t *tree, allowed []config.ProxyForward, before *tree) (h
 		ports := a.Ports
 		if len(ports) == 0 {
 			ports = webPorts
-		}
-		host := hostOnly(strings.TrimPrefix(a.Host, "*"))
-		if strings.Trim(host, ".*") == "" {
-			return nil, fmt.Errorf("forward: %q would be all hosts, and there is no word for that", a.Host)
 		}
 		f.allowed = append(f.allowed, allowance{host, ports, u})
 	}

@@ -101,7 +101,13 @@ func (p *Proxy) keyed(c config.ProxyIdempotency, to http.Handler) (http.Handler,
 	}
 	scope := idempotency.Global
 	if c.ScopeHeader != "" {
-		scope = func(r *http.Request) string { return r.Header.Get(c.ScopeHeader) }
+		name := http.CanonicalHeaderKey(c.ScopeHeader)
+		scope = func(r *http.Request) string {
+			if lines := r.Header[name]; len(lines) == 1 { // of two, one may be the caller's own: that is no scope, and refused
+				return lines[0]
+			}
+			return ""
+		}
 	}
 	guarantee := idempotency.GuaranteeHold
 	if c.RepeatLost {

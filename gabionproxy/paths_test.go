@@ -108,7 +108,7 @@ func TestNoWordOfAForwardProxyMeansAllHosts(t *testing.T) {
 	}
 	for _, host := range []string{"", "*", "*.", ".", "*.*"} {
 		c := config.Proxy{Listen: []config.ProxyListener{{Address: "a", Forward: []config.ProxyForward{{Host: host, Dependency: "d"}}}}}
-		if _, err := gabionproxy.New(c, registry, gabionproxy.Options{}); err == nil || !strings.Contains(err.Error(), "all hosts") {
+		if _, err := gabionproxy.New(c, registry, gabionproxy.Options{}); err == nil || !strings.Contains(err.Error(), "is no host") {
 			t.Errorf("%q: %v", host, err)
 		}
 		text := "version: 1\ndependencies: {d: {}}\nproxy: {listen: [{address: \"127.0.0.1:1\", forward: [{host: \"" + host + "\", dependency: d}]}]}\n"

@@ -8,6 +8,7 @@ import (
 	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -25,7 +26,8 @@ type program struct {
 	url   *url.URL
 	base  *http.Transport
 	pass  httputil.ReverseProxy
-	times bool // it learns how much time is left
+	times bool     // it learns how much time is left
+	own   []string // headers that the proxy writes or goes by
 }
 
 func (p *Proxy) program(c config.ProxyIngress) (*program, error) {
@@ -34,6 +36,8 @@ func (p *Proxy) program(c config.ProxyIngress) (*program, error) {
 		return nil, err
 	}
 	g := &program{proxy: p, url: to, base: newBase(nil, to), times: c.Deadlines}
+	g.own = slices.Concat(keyHeaders, leftHeaders, []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", gabionhttp.HeaderPriority,
+		http.CanonicalHeaderKey(c.Idempotency.ScopeHeader), http.CanonicalHeaderKey(c.Admission.TenantHeader)})
 	if to.Scheme == "h2c" {
 		to.Scheme = "http"
 	}
@@ -67,6 +71,7 @@ func (g *program) rewrite(pr *httputil.ProxyRequest) {
 	out.Host = in.Host
 	out.URL.RawQuery = in.URL.RawQuery
 	out.Trailer = in.Trailer
+	g.noTwins(out.Header)
 	out.Header["X-Forwarded-For"] = in.Header["X-Forwarded-For"]
 	pr.SetXForwarded()
 	exchangeOf(out.Context()).resends(out)
@@ -83,6 +88,16 @@ func (g *program) rewrite(pr *httputil.ProxyRequest) {
 		if lines, ok := out.Header[name]; ok { // in lower case net/http does not know it, and the program does
 			delete(out.Header, name)
 			out.Header[strings.ToLower(name)] = lines
+		}
+	}
+}
+
+// noTwins removes headers such as X_Forwarded_For, which programs behind CGI and its heirs can't tell from those that the
+// proxy writes or goes by.
+func (g *program) noTwins(h http.Header) {
+	for name := range h {
+		if strings.IndexByte(name, '_') >= 0 && slices.Contains(g.own, http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))) {
+			delete(h, name)
 		}
 	}
 }

@@ -16,8 +16,8 @@ import (
 // silence is longer than what the listeners of these tests take for a stall.
 const silence = 350 * time.Millisecond
 
-// echoes is a server that answers at once, and then sends back what comes.
-func echoes(t *testing.T) (base string) {
+// sendsBack is a server that answers at once, and then sends back what comes.
+func sendsBack(t *testing.T) (base string) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.(http.Flusher).Flush()
 		in := make([]byte, 64)
@@ -68,7 +68,7 @@ func TestAStreamMayBeSilent(t *testing.T) {
 }
 
 func TestACallOfBothDirectionsMayBeSilentAndKeepsItsConnection(t *testing.T) {
-	r := start(t, bounded(echoes(t), "stall_timeout: 100ms"))
+	r := start(t, bounded(sendsBack(t), "stall_timeout: 100ms"))
 	client := &http.Transport{Protocols: plainHTTP2()}
 	defer client.CloseIdleConnections()
 	for i := range 2 {
