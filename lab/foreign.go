@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gabion-go/gabion/internal/foreign"
 	"github.com/gabion-go/gabion/lab/internal/scenario"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -52,7 +53,7 @@ func (f *Foreign) side(as map[string]string) (scenario.Policies, error) {
 		if !ok {
 			return p, err
 		}
-		return inPlace(theirs, p), nil
+		return foreign.InPlace(theirs, p), nil
 	}
 	return scenario.Policies{Name: f.Name, Edit: edit}, nil
 }
@@ -71,39 +72,4 @@ func (f *Foreign) routes() string {
 		return "none"
 	}
 	return strings.Join(names, ", ")
-}
-
-// inPlace puts a policy of another system in the place of p.
-func inPlace(theirs, p policy.Policy) policy.Policy {
-	made := theirs.Clone()
-	made.Trust, made.Key, made.Safe = p.Trust, p.Key, theirs.Safe || p.Safe
-	said := theirs.Timeout
-	made.Timeout = policy.Timeout{Call: said.Call, Attempt: said.Attempt, Idle: said.Idle, Body: said.Body, Strict: true, Margin: policy.Off}
-	was := p.Resolved().Timeout
-	if said.Call == 0 {
-		made.Timeout.Call = was.Call
-	}
-	if said.Attempt == 0 {
-		made.Timeout.Attempt = was.Attempt
-	}
-	if said.Idle == 0 {
-		made.Timeout.Idle = was.Idle
-	}
-	t := &made.Timeout
-	if t.Call > 0 && t.Attempt > t.Call {
-		t.Attempt = t.Call
-	}
-	if t.Body > 0 && t.Idle > t.Body {
-		t.Idle = t.Body
-	}
-	t.Last = t.Attempt // none of them tells the last attempt from others
-	if b := &made.Breaker; !b.Off {
-		if b.WindowCalls == 0 && b.Window > 0 {
-			b.Window = max(b.Window, 2*t.Attempt)
-		}
-		if most := max(t.Attempt, 0); b.SlowCall > 0 && most > 0 && b.SlowCall >= most { // no attempt is as slow
-			b.SlowCall, b.SlowRate = policy.Off, 0
-		}
-	}
-	return made
 }

@@ -85,3 +85,52 @@ func (o *Options) rival() (*scenario.Policies, error) {
 	}
 	return &scenario.Policies{File: file, As: as, Name: found.Name, Change: found.Change}, nil
 }
+
+// errNoAgainst is the error of names for a side that there is not.
+var errNoAgainst = errors.New("lab: AgainstAs names dependencies of a file to compare with, and none is given")
+
+// first is the side of Config.
+func (o *Options) first() (scenario.Policies, error) {
+	if o.Theirs == nil {
+		return side(o.Config, o.As)
+	}
+	if o.Config != nil {
+		return scenario.Policies{}, errors.New("lab: Config and Theirs are for the same side: give one")
+	}
+	return o.Theirs.side(o.As)
+}
+
+// other is the side of Against, if there is one.
+func (o *Options) other(first *scenario.Policies) (*scenario.Policies, error) {
+	as, against, theirs := o.As, o.Against, o.AgainstTheirs
+	if len(o.AgainstAs) > 0 {
+		if as = o.AgainstAs; against == nil && theirs == nil {
+			against, theirs = o.Config, o.Theirs
+		}
+		if o.Rival != "" || against == nil && theirs == nil {
+			return nil, errNoAgainst
+		}
+	}
+	switch {
+	case against != nil && theirs != nil:
+		return nil, errors.New("lab: Against and AgainstTheirs are for the same side: give one")
+	case theirs != nil:
+		if len(o.AgainstAs) == 0 && o.Theirs == nil {
+			as = nil // As is of Config's dependencies
+		}
+		made, err := theirs.side(as)
+		return &made, err
+	case against != nil:
+		if len(o.AgainstAs) == 0 && o.Theirs != nil {
+			as = nil // As is of Theirs' routes
+		}
+		made, err := side(against, as)
+		if o.Config != nil {
+			tellApart(first, o.Config, &made, against)
+		}
+		return &made, err
+	case o.Rival != "":
+		return o.rival()
+	}
+	return nil, nil
+}

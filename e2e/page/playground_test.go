@@ -229,6 +229,22 @@ func TestThePlaygroundOnPhonesAndByKeyboard(t *testing.T) {
 }
 
 // The limit of a second is for a machine that does nothing else; the best of some runs is near it.
+// A file that is dropped plays in the place of the opponent, and what is lost is said.
+func TestAFileThatIsDroppedPlays(t *testing.T) {
+	b := newPlayground(t, "")
+	const drop = `(() => {
+		if (!window.dropped) {
+			window.dropped = new DataTransfer();
+			dropped.items.add(new File(["resilience4j.retry.instances:\n  stock: {maxAttempts: 4, waitDuration: 10ms, retryExceptions: [a]}\n"], "application.yml"));
+			dispatchEvent(new DragEvent("drop", { dataTransfer: dropped, cancelable: true }));
+		}
+		return [...document.querySelectorAll("#theirs li")].map(l => l.textContent.slice(0, 7)).join();
+	})()`
+	b.within(4*patience, drop, "line 2,,line 2,")
+	b.within(4*patience, `[...document.querySelectorAll("article")].map(a => a.dataset.side).join()`, "gabion,plain,naive,theirs")
+	b.done()
+}
+
 func TestTheBrowsersLabIsQuick(t *testing.T) {
 	b := newPlayground(t, "")
 	for _, side := range []string{"gabion", "plain", "naive", "resilience4j"} {

@@ -39,3 +39,58 @@ func Steady(open time.Duration) policy.Breaker {
 		Probes: 1, ProbeCalls: 1, ReopenAfter: 1,
 	}
 }
+
+// Played is what a route plays for InPlace: a time that the file does not say is zero.
+func (r *Route) Played() policy.Policy {
+	p := r.Plays.Clone()
+	said := r.Policy.Timeout
+	if said.Call == 0 {
+		p.Timeout.Call = 0
+	}
+	if said.Attempt == 0 {
+		p.Timeout.Attempt = 0
+	}
+	if said.Idle == 0 {
+		p.Timeout.Idle = 0
+	}
+	if said.Body == 0 {
+		p.Timeout.Body = 0
+	}
+	return p
+}
+
+// InPlace puts what another system plays in the place of p. A timeout of zero is p's, as are key
+// and trust.
+func InPlace(theirs, p policy.Policy) policy.Policy {
+	made := theirs.Clone()
+	made.Trust, made.Key, made.Safe = p.Trust, p.Key, theirs.Safe || p.Safe
+	said := theirs.Timeout
+	made.Timeout = policy.Timeout{Call: said.Call, Attempt: said.Attempt, Idle: said.Idle, Body: said.Body, Strict: true, Margin: policy.Off}
+	was := p.Resolved().Timeout
+	if said.Call == 0 {
+		made.Timeout.Call = was.Call
+	}
+	if said.Attempt == 0 {
+		made.Timeout.Attempt = was.Attempt
+	}
+	if said.Idle == 0 {
+		made.Timeout.Idle = was.Idle
+	}
+	t := &made.Timeout
+	if t.Call > 0 && t.Attempt > t.Call {
+		t.Attempt = t.Call
+	}
+	if t.Body > 0 && t.Idle > t.Body {
+		t.Idle = t.Body
+	}
+	t.Last = t.Attempt // none of them tells the last attempt from others
+	if b := &made.Breaker; !b.Off {
+		if b.WindowCalls == 0 && b.Window > 0 {
+			b.Window = max(b.Window, 2*t.Attempt)
+		}
+		if most := max(t.Attempt, 0); b.SlowCall > 0 && most > 0 && b.SlowCall >= most { // no attempt is as slow
+			b.SlowCall, b.SlowRate = policy.Off, 0
+		}
+	}
+	return made
+}

@@ -33,13 +33,15 @@ type Value struct {
 
 // Get returns the value below v at a path, as "retries.attempts"; of keys that are alike the last one.
 func (v *Value) Get(path string) *Value {
-	for _, part := range parts(path) {
-		if v == nil {
-			return nil
+	whole := strings.Contains(path, "/") // the name of one key
+	for v != nil {
+		part, rest, more := strings.Cut(path, ".")
+		if whole || !more {
+			return v.below(path)
 		}
-		v = v.below(part)
+		v, path = v.below(part), rest
 	}
-	return v
+	return nil
 }
 
 func (v *Value) below(name string) *Value {
@@ -60,7 +62,7 @@ func (v *Value) All() []*Value {
 	return v.Items
 }
 
-// Word returns the text of a value, or what is said where there is none.
+// Word returns the text of a value, or what is said instead where v is nil.
 func (v *Value) Word(otherwise string) string {
 	if v == nil || v.Text == "" {
 		return otherwise
@@ -68,7 +70,7 @@ func (v *Value) Word(otherwise string) string {
 	return v.Text
 }
 
-// SpanOr returns the time of a value, or what is said where there is none.
+// SpanOr returns the time of a value, or what is said instead where v is nil.
 func (v *Value) SpanOr(otherwise time.Duration) time.Duration {
 	if v == nil {
 		return otherwise
@@ -76,7 +78,7 @@ func (v *Value) SpanOr(otherwise time.Duration) time.Duration {
 	return v.Span
 }
 
-// NumberOr returns the number of a value, or what is said where there is none.
+// NumberOr returns the number of a value, or what is said instead where v is nil.
 func (v *Value) NumberOr(otherwise float64) float64 {
 	if v == nil {
 		return otherwise
@@ -84,7 +86,7 @@ func (v *Value) NumberOr(otherwise float64) float64 {
 	return v.Number
 }
 
-// Line returns where v begins, or what is said where there is none.
+// Line returns where v begins, or what is said instead where v is nil.
 func (v *Value) Line(otherwise int) int {
 	if v == nil || v.Key == nil {
 		return otherwise
@@ -179,7 +181,9 @@ func (w *Walker) pairs(v *Value, b *branch, table *Table) {
 		}
 		next := b.next(table.fold(name))
 		if next == nil {
-			w.Remark(of, Unknown, table.said(b, name))
+			if len(w.Import.Remarks) < maxRemarks { // what is meant takes long to find
+				w.Remark(of, Unknown, table.said(b, name))
+			}
 			continue
 		}
 		if w.value(of, next, table) {

@@ -42,7 +42,7 @@ func (r *reader) resolve(root *node, read []methodConfig, f map[string]*node, o 
 		for _, path := range m.names {
 			r.config.byName[path] = len(r.config.Methods)
 		}
-		r.config.Methods = append(r.config.Methods, Method{Dependency: name, Names: m.names, Policy: p, Line: r.line(m.at.at), From: r.from(m)})
+		r.config.Methods = append(r.config.Methods, Method{Dependency: name, Names: m.names, Policy: p, Line: r.line(m.at.at), From: from(r.document, m, r.config.throttle)})
 	}
 	if len(r.config.Methods) == 0 {
 		r.note(root.at, false, "no method has a config: there is no policy in it", "")
@@ -52,12 +52,12 @@ func (r *reader) resolve(root *node, read []methodConfig, f map[string]*node, o 
 }
 
 // from says which line each part of a policy comes from.
-func (r *reader) from(m *methodConfig) map[string]int {
-	from := map[string]int{}
+func from(d *document, m *methodConfig, t *throttling) map[string]int {
+	lines := map[string]int{}
 	set := func(fields map[string]*node, key string, paths ...string) {
 		if at := fields[key]; at != nil {
 			for _, path := range paths {
-				from[path] = r.line(at.at)
+				lines[path] = d.line(at.at)
 			}
 		}
 	}
@@ -75,10 +75,10 @@ func (r *reader) from(m *methodConfig) map[string]int {
 		set(s.fields, "hedgingDelay", "hedge.delay")
 		set(s.fields, "nonFatalStatusCodes", "grpc", "retry.contention")
 	}
-	if t := r.config.throttle; t != nil && (m.retry != nil || m.hedge != nil) {
-		from["retry.budget"], from["retry.budget.capacity"], from["retry.budget.ratio"] = r.line(t.at.at), r.line(t.tokensAt.at), r.line(t.ratioAt.at)
+	if t != nil && (m.retry != nil || m.hedge != nil) {
+		lines["retry.budget"], lines["retry.budget.capacity"], lines["retry.budget.ratio"] = d.line(t.at.at), d.line(t.tokensAt.at), d.line(t.ratioAt.at)
 	}
-	return from
+	return lines
 }
 
 // policyOf says what a method config means.

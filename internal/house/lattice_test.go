@@ -66,7 +66,7 @@ var plan = map[string]room{
 
 	"idempotency/sqlstore": {floor: second, also: []string{"idempotency", "internal/sqlgroup", "internal/sqlkit", "internal/sqltable", "internal/sqltx"}}, // one of its stores, apart so that others don't link database/sql
 
-	"lab":                     {floor: second, also: []string{"config", "internal/suggest", "internal/lint", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/scenario", "lab/internal/report", "lab/internal/opponent", "lab/internal/family", "lab/internal/tournament", "lab/internal/review", "lab/internal/anchor", "lab/internal/tune"}}, // simulates the file that production runs
+	"lab":                     {floor: second, also: []string{"config", "internal/foreign", "internal/suggest", "internal/lint", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/scenario", "lab/internal/report", "lab/internal/opponent", "lab/internal/family", "lab/internal/tournament", "lab/internal/review", "lab/internal/anchor", "lab/internal/tune"}}, // simulates the file that production runs
 	"lab/internal/engine":     {floor: second},
 	"lab/internal/draw":       {floor: second},
 	"lab/internal/stat":       {floor: second},
@@ -80,12 +80,12 @@ var plan = map[string]room{
 	"lab/internal/family":     {floor: second, also: []string{"lab/internal/scenario"}},                                                                                                       // makes scenarios around those of the library
 	"lab/internal/tournament": {floor: second, also: []string{"lab/internal/scenario", "lab/internal/stat", "lab/internal/opponent", "lab/internal/family"}},                                  // policies against others in many scenarios
 	"lab/internal/tune":       {floor: second, also: []string{"config", "internal/finding", "internal/suggest", "lab/internal/scenario", "lab/internal/stat", "lab/internal/draw"}},           // searches a policy's numbers; says what is wrong with a goal
-	"lab/internal/opponent":   {floor: second, also: []string{"internal/suggest"}},                                                                                                            // what others do; suggests a name as files do
+	"lab/internal/opponent":   {floor: second, also: []string{"internal/foreign", "internal/suggest"}},                                                                                        // what others do; suggests a name as files do
 	"lab/internal/anchor":     {floor: second, also: []string{"internal/suggest", "lab/internal/engine", "lab/internal/draw", "lab/internal/sim", "lab/internal/stat", "lab/internal/junit"}}, // published results, reproduced
 	"lab/internal/bridge":     {floor: second},                                                                                                                                                // nothing but tests: the lab against the front door
 	"lab/internal/crosscheck": {floor: second},                                                                                                                                                // nothing but tests: the linter against the lab
 	"lab/flaky":               {floor: fourth, also: []string{"internal/serving"}},                                                                                                            // reads priorities as servers do
-	"lab/internal/play":       {floor: second, also: []string{"config", "lab/internal/opponent", "lab/internal/scenario"}},                                                                    // the lab behind a page
+	"lab/internal/play":       {floor: second, also: []string{"config", "internal/foreign", "internal/foreign/formats", "lab/internal/opponent", "lab/internal/scenario"}},                    // the lab behind a page
 	"lab/playground":          {floor: second, also: []string{"lab/internal/play"}},                                                                                                           // the page, and what compiles its program
 	"lab/playground/wasm":     {floor: second, also: []string{"lab/internal/play"}},                                                                                                           // the program
 	"lab/labtest":             {floor: second, also: []string{"lab", "config"}},                                                                                                               // asserts on runs in users' tests

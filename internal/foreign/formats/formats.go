@@ -91,7 +91,7 @@ func looks(documents []*yamlstrict.Tree) string {
 	return "a mapping of " + strings.Join(keys, ", ")
 }
 
-// unreadable reports whether a file is none that any format reads.
+// unreadable reports whether no format reads a file.
 func unreadable(text []byte) bool { return len(text) > maxSize || !utf8.Valid(text) }
 
 // maxSize is what yamlstrict reads at most.

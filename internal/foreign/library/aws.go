@@ -130,7 +130,9 @@ func profile(w *foreign.Walker, name string, line int, mode, most *foreign.Value
 	case "legacy":
 		w.Remark(mode, foreign.Nearly, "each SDK has legacy rules of its own, of 3 to 5 attempts without the same quota; in the lab the standard rules of before 2026 play")
 		quota.Cost, quota.TimeoutCost = 5, 10
-		d.plays(func(p *policy.Policy) { p.Retry.Backoff, p.Retry.Budget = backoff.Full(2*time.Second, 20*time.Second), quota })
+		d.plays(func(p *policy.Policy) {
+			p.Retry.Backoff, p.Retry.Budget = backoff.Full(2*time.Second, 20*time.Second), quota
+		})
 	}
 	if mode != nil && tries > 1 && mode.Text != "legacy" {
 		d.says(mode, func(p *policy.Policy) {

@@ -181,6 +181,7 @@ func (d *draft) daprRetry(v *foreign.Value) {
 			d.says(at, func(p *policy.Policy) { p.Retry.Backoff = b }, "retry.backoff")
 		}
 		d.says(base, func(*policy.Policy) {}, "retry.backoff.base")
+		d.says(kind, func(*policy.Policy) {}, "retry.backoff.kind")
 		if b.Kind == backoff.FullJitter {
 			d.says(longest, func(p *policy.Policy) { p.Retry.Backoff = b }, "retry.backoff.cap")
 		}

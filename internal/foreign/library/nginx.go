@@ -219,7 +219,9 @@ func (n *nginxFile) location(here map[string]*foreign.Value, pass *foreign.Value
 	read, call := here["proxy_read_timeout"], here["proxy_next_upstream_timeout"]
 	d.plays(func(p *policy.Policy) { p.Timeout.Attempt, p.Timeout.Idle = time.Minute, time.Minute })
 	if read != nil && read.Span > 0 {
-		d.says(read, func(p *policy.Policy) { p.Timeout.Attempt, p.Timeout.Idle = orOff(read.Span), max(orOff(read.Span), time.Millisecond) }, "timeout.attempt", "timeout.idle")
+		d.says(read, func(p *policy.Policy) {
+			p.Timeout.Attempt, p.Timeout.Idle = orOff(read.Span), max(orOff(read.Span), time.Millisecond)
+		}, "timeout.attempt", "timeout.idle")
 	}
 	if call != nil && call.Span > 0 {
 		whole := call.Span + here["proxy_read_timeout"].SpanOr(time.Minute)

@@ -217,11 +217,15 @@ func (d *draft) r4jBreaker(p part) {
 	} else if share != nil {
 		d.w.Remark(share, foreign.Lost, "without slowCallDurationThreshold a call is slow after 60s there; no attempt is as long here")
 	}
-	d.says(open, func(p *policy.Policy) { p.Breaker.Open, p.Breaker.OpenMax, p.Breaker.OpenGrowth, p.Breaker.OpenJitter = wait, wait, 1, policy.Off },
+	d.says(open, func(p *policy.Policy) {
+		p.Breaker.Open, p.Breaker.OpenMax, p.Breaker.OpenGrowth, p.Breaker.OpenJitter = wait, wait, 1, policy.Off
+	},
 		"breaker.open", "breaker.open_max", "breaker.open_growth", "breaker.open_jitter")
 	d.r4jGrowth(p, wait)
 	probes := p.get("permittedNumberOfCallsInHalfOpenState")
-	d.says(probes, func(p *policy.Policy) { p.Breaker.Probes, p.Breaker.ProbeCalls = int(probes.Number), int(probes.Number) }, "breaker.probes", "breaker.probe_calls")
+	d.says(probes, func(p *policy.Policy) {
+		p.Breaker.Probes, p.Breaker.ProbeCalls = int(probes.Number), int(probes.Number)
+	}, "breaker.probes", "breaker.probe_calls")
 	if half := p.get("maxWaitDurationInHalfOpenState"); half != nil && half.Span > 0 {
 		d.says(half, func(p *policy.Policy) { p.Breaker.ProbeTimeout = foreign.Bounded(half.Span) }, "breaker.probe_timeout")
 	}
@@ -253,7 +257,9 @@ func (d *draft) r4jGrowth(p part, wait time.Duration) {
 		d.says(grows, func(p *policy.Policy) { p.Breaker.OpenGrowth, p.Breaker.OpenMax = factor, max(most, wait) }, "breaker.open_growth", "breaker.open_max")
 	}
 	if jitter := p.get("enableRandomizedWait"); jitter != nil && jitter.On {
-		d.says(jitter, func(q *policy.Policy) { q.Breaker.OpenJitter = policy.Ratio(p.get("randomizedWaitFactor").NumberOr(0.5)) }, "breaker.open_jitter")
+		d.says(jitter, func(q *policy.Policy) {
+			q.Breaker.OpenJitter = policy.Ratio(p.get("randomizedWaitFactor").NumberOr(0.5))
+		}, "breaker.open_jitter")
 	}
 }
 
@@ -267,7 +273,9 @@ func (d *draft) r4jBulkhead(calls, pool part) {
 		limit, wait := calls.get("maxConcurrentCalls"), calls.get("maxWaitDuration")
 		d.says(limit, func(p *policy.Policy) { p.Bulkhead.Limit = int(limit.Number) }, "bulkhead.limit")
 		if wait.SpanOr(0) > 0 {
-			d.says(wait, func(p *policy.Policy) { p.Bulkhead.Queue, p.Bulkhead.QueueTimeout = 1<<20-1, foreign.Bounded(wait.Span) }, "bulkhead.queue_timeout", "bulkhead.queue")
+			d.says(wait, func(p *policy.Policy) {
+				p.Bulkhead.Queue, p.Bulkhead.QueueTimeout = 1<<20-1, foreign.Bounded(wait.Span)
+			}, "bulkhead.queue_timeout", "bulkhead.queue")
 		} else {
 			d.follows(func(p *policy.Policy) { p.Bulkhead.Queue = policy.Off })
 		}

@@ -128,8 +128,9 @@ var springTable = func() *foreign.Table {
 		under := "resilience4j." + s.name
 		all = append(all,
 			foreign.Under(under+".instances.*", s.rules), foreign.Under(under+".configs.*", s.rules),
-			foreign.Under(under, []foreign.Rule{{Key: "metrics", Fate: foreign.Elsewhere, Text: isMetrics}, {Key: s.name + "AspectOrder", Fate: foreign.Lost, Text: "the order is fixed here: retry around rate limit, bulkhead, breaker and timeout of an attempt"}}),
-			foreign.Under(under, foreign.Stays(isMetrics, "enabled", "tags")))
+			foreign.Under(under, []foreign.Rule{{Key: strings.ReplaceAll(s.name, "-", "") + "AspectOrder", Fate: foreign.Lost, Source: r4jSpring,
+				Text: "the order is fixed here: retry around rate limit, bulkhead, breaker and timeout of an attempt"}}),
+			foreign.Under(under, foreign.Stays(isMetrics, "metrics", "enabled", "tags")))
 	}
 	all = append(all, foreign.Stays(isMetrics, "resilience4j.micrometer", "resilience4j.scheduled"))
 	return foreign.NewTable("resilience4j ignores it", relaxed, all...)

@@ -31,7 +31,7 @@ func envoyKind(t *yamlstrict.Tree) string {
 		return ""
 	case has("static_resources", "dynamic_resources"):
 		return "Bootstrap"
-	case has("resources") && (has("version_info", "type_url", "nonce") || len(t.Get("resources").Items) > 0 && t.Get("resources").Items[0].Get("@type") != nil):
+	case has("resources") && (has("version_info", "type_url", "nonce") || len(treesOf(t.Get("resources"))) > 0 && treesOf(t.Get("resources"))[0].Get("@type") != nil):
 		return "DiscoveryResponse"
 	case has("virtual_hosts"):
 		return "RouteConfiguration"
@@ -56,6 +56,7 @@ func likeEnvoy(_ []byte, documents []*yamlstrict.Tree) bool {
 type envoy struct {
 	*foreign.Walker
 	clusters []*foreign.Value
+	named    map[string]*foreign.Value // the first cluster of a name
 	routes   []routesOf
 	used     map[*foreign.Value]bool
 }
@@ -64,9 +65,14 @@ type envoy struct {
 type routesOf struct{ config, manager *foreign.Value }
 
 func readEnvoy(f *foreign.File) *foreign.Import {
-	r := &envoy{Walker: foreign.NewWalker(f, "envoy"), used: map[*foreign.Value]bool{}}
+	r := &envoy{Walker: foreign.NewWalker(f, "envoy"), named: map[string]*foreign.Value{}, used: map[*foreign.Value]bool{}}
 	for _, t := range f.Documents {
 		r.document(t, "")
+	}
+	for _, c := range r.clusters {
+		if name := c.Get("name").Word(""); r.named[name] == nil {
+			r.named[name] = c
+		}
 	}
 	for _, of := range r.routes {
 		for i, host := range of.config.Get("virtual_hosts").All() {
@@ -97,7 +103,7 @@ func (r *envoy) idle(c *foreign.Value) {
 	for _, t := range c.Get("circuit_breakers.thresholds").All() {
 		if priority := t.Get("priority").Word("DEFAULT"); !r.used[t] {
 			for _, at := range t.All() {
-				r.Remark(at, foreign.Lost, "it is for routes of priority "+priority+", and no route of this file that leads here has it")
+				r.Remark(at, foreign.Lost, "it is for routes of priority "+priority+": no route of this file that leads here has it, or it is not the first for them, which Envoy takes")
 			}
 		}
 	}
@@ -113,8 +119,7 @@ func (r *envoy) document(t *yamlstrict.Tree, path string) {
 			r.listener(l)
 		}
 	case "DiscoveryResponse":
-		resources := t.Get("resources")
-		for i, item := range resources.Items {
+		for i, item := range treesOf(t.Get("resources")) {
 			at := fmt.Sprintf("%sresources[%d]", path, i)
 			if path != "" || envoyKind(item) == "DiscoveryResponse" { // one does not hold another
 				other(r.Walker, item)
@@ -176,12 +181,9 @@ func (r *envoy) route(of routesOf, host, v *foreign.Value, i, j int) {
 	if all := action.Get("weighted_clusters.clusters").All(); to == "" && len(all) > 0 {
 		to = all[0].Get("name").Word("")
 	}
-	for _, c := range r.clusters {
-		if to != "" && c.Get("name").Word("") == to {
-			r.used[c] = true
-			r.cluster(p, c, action.Get("priority").Word("DEFAULT"))
-			break
-		}
+	if c := r.named[to]; to != "" && c != nil {
+		r.used[c] = true
+		r.cluster(p, c, action.Get("priority").Word("DEFAULT"))
 	}
 	p.route(r.Walker, cmp.Or(label, hostName+"/"+cmp.Or(to, fmt.Sprint(j))))
 }
@@ -255,6 +257,7 @@ func (r *envoy) cluster(p *plan, v *foreign.Value, priority string) {
 		if t.Get("priority").Word("DEFAULT") == priority {
 			r.thresholds(p, t)
 			r.used[t] = true
+			break // Envoy takes the first of a priority
 		}
 	}
 	for _, at := range append(v.Get("typed_extension_protocol_options").All(), v) {

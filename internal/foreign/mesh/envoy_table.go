@@ -38,7 +38,7 @@ func protoKey(s string) string {
 	return b.String()
 }
 
-const refused = "Envoy refuses keys that it does not know, unless it is told to ignore them"
+const refused = "Envoy refuses keys that it does not know, unless its flags say otherwise"
 
 var (
 	protoCount   = foreign.Loosely(count)

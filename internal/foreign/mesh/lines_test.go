@@ -21,6 +21,7 @@ var tables = map[string][]foreign.Rule{
 	"istio":       slices.Concat(istioVirtualService.Rules, istioDestinationRule.Rules[:len(object)+4], traffic),
 	"gateway-api": slices.Concat(httpRoute.Rules, grpcRoute.Rules, backendTraffic.Rules),
 	"envoy":       slices.Concat(routeRules, clusterRules, listenerRules, bootstrapRules),
+	"linkerd":     slices.Concat(annotationRules[:len(annotationRules)-1], linkerdService.Rules, linkerdProfileRules),
 }
 
 // TestEachLineOfATableHasACase reads files whose comments say what each key must become.
@@ -42,8 +43,12 @@ func TestEachLineOfATableHasACase(t *testing.T) {
 				ruled := slices.ContainsFunc(tables[f.Name], func(rule foreign.Rule) bool { return matches(shared(rule.Key), plainKey(r.Key)) })
 				if _, want, ok := strings.Cut(lines[r.Line-1], " # "); ok && (ruled || r.Fate == foreign.Unknown) {
 					judge(t, got, r, want)
+					becomes(t, tables[f.Name], r, want)
 					judged[plainKey(r.Key)] = true
 				}
+			}
+			if tables[f.Name] == nil {
+				t.Fatal("its tables are not named above")
 			}
 			for i := range tables[f.Name] {
 				checkRule(t, f, &tables[f.Name][i], judged)
@@ -115,6 +120,21 @@ func judge(t *testing.T, got *foreign.Import, r foreign.Remark, want string) {
 	t.Errorf("line %d: %s: no route has %s, but %q", r.Line, r.Key, want, others)
 }
 
+// becomes checks that the table names the key of gabion's file that the comment does.
+func becomes(t *testing.T, rules []foreign.Rule, r foreign.Remark, want string) {
+	t.Helper()
+	key, _, named := strings.Cut(want, " ")
+	i := slices.IndexFunc(rules, func(rule foreign.Rule) bool { return matches(shared(rule.Key), plainKey(r.Key)) })
+	for ; named && i >= 0 && i < len(rules); i++ {
+		if matches(shared(rules[i].Key), plainKey(r.Key)) && rules[i].To == key {
+			return
+		}
+	}
+	if named && r.Key[len(r.Key)-1] != 's' { // lists, whose items the table has
+		t.Errorf("line %d: the table does not say that %s becomes %s", r.Line, r.Key, key)
+	}
+}
+
 // valueAt returns the field of a policy by its path in a file.
 func valueAt(t testing.TB, p policy.Policy, path string) string {
 	t.Helper()
@@ -164,14 +184,21 @@ func matches(rule, key string) bool {
 	return true
 }
 
-// imported reads a file by a format, and checks what must hold of all that is read.
+// imported reads a file by a format.
 func imported(t testing.TB, f foreign.Format, name string, text []byte) *foreign.Import {
 	t.Helper()
 	doc, trees, found := yamlstrict.Trees(name, text)
 	if found != nil {
-		t.Skip(found)
+		t.Fatal(found)
 	}
 	got := f.Read(&foreign.File{Name: name, Text: text, Document: doc, Documents: trees})
+	sound(t, f, got)
+	return got
+}
+
+// sound checks what must hold of all that is read.
+func sound(t testing.TB, f foreign.Format, got *foreign.Import) {
+	t.Helper()
 	if got.Format != f.Name {
 		t.Errorf("format %q, want %q", got.Format, f.Name)
 	}
@@ -196,7 +223,6 @@ func imported(t testing.TB, f foreign.Format, name string, text []byte) *foreign
 			}
 		}
 	}
-	return got
 }
 
 func valueAtZero(t testing.TB, p policy.Policy, key string) bool {

@@ -16,8 +16,9 @@ import (
 // asks for neither, which knobs there are.
 type Question struct {
 	World *World `json:"world"` // nil means the usual one
-	Side  string `json:"side"`  // gabion, plain, naive or an opponent: runs it
+	Side  string `json:"side"`  // gabion, plain, naive or an opponent, or theirs, for File: runs it
 	Files bool   `json:"files"`
+	File  *File  `json:"file"` // of another system: says what it is, or plays it
 }
 
 // About says what the page can ask for.
@@ -67,8 +68,8 @@ type Totals struct {
 	Stuck    bool            `json:"stuck"` // still down at the end
 }
 
-// most is how long a question may be.
-const most = 1 << 16
+// most is how long a question may be: a file is in it.
+const most = 1 << 20
 
 // Answer answers a question. What went wrong is in the key problem of the answer.
 func Answer(ctx context.Context, question []byte) []byte {
@@ -100,6 +101,8 @@ func answer(ctx context.Context, question []byte) (any, error) {
 	switch err := q.World.check(); {
 	case err != nil:
 		return nil, err
+	case q.File != nil:
+		return q.World.theirs(ctx, q.File, q.Side)
 	case q.Side != "":
 		return q.World.run(ctx, q.Side)
 	case q.Files:
@@ -120,10 +123,6 @@ func about() About {
 
 // run runs the world once under one policy.
 func (w *World) run(ctx context.Context, side string) (*Side, error) {
-	f, err := scenario.Parse("playground", []byte(w.scenario()))
-	if err != nil {
-		return nil, err
-	}
 	by := scenario.Policies{}
 	if side != "gabion" {
 		found, err := opponent.Find(side)
@@ -131,6 +130,14 @@ func (w *World) run(ctx context.Context, side string) (*Side, error) {
 			return nil, err
 		}
 		by = scenario.Policies{Name: found.Name, Change: func(p policy.Policy) policy.Policy { return widened(found.Change(p)) }}
+	}
+	return w.by(ctx, side, by)
+}
+
+func (w *World) by(ctx context.Context, side string, by scenario.Policies) (*Side, error) {
+	f, err := scenario.Parse("playground", []byte(w.scenario()))
+	if err != nil {
+		return nil, err
 	}
 	study, err := f.Run(ctx, scenario.Options{Policies: by, Alone: true, Replications: 1, Workers: 1})
 	if err != nil {

@@ -89,7 +89,7 @@ func TestQuestionsThatHaveNoAnswer(t *testing.T) {
 		`{"world": {"colour": 1}}`:                 "unknown field",
 		`{"side": "nobody's library"}`:             "nobody's library",
 		`{`:                                        "can't be read",
-		fmt.Sprintf(`{"side": %q}`, strings.Repeat("x", most)): "the question has 65",
+		fmt.Sprintf(`{"side": %q}`, strings.Repeat("x", most)): "the question has 1048588 bytes",
 	} {
 		var a struct{ Problem string }
 		if err := json.Unmarshal(Answer(t.Context(), []byte(question)), &a); err != nil || !strings.Contains(a.Problem, want) {

@@ -146,7 +146,10 @@ function number(name, { label, unit, min, max, step }) {
 function choice(name, label) {
   const id = `knob-${name}`;
   const input = make("select", { id }, ...choices(name).map((c) => make("option", { value: c.value }, c.label)));
-  input.addEventListener("change", () => set(name, input.value));
+  input.addEventListener("change", () => {
+    if (name === "opponent") forget();
+    set(name, input.value);
+  });
   shown.set(name, () => { input.value = world[name]; });
   return make("div", { class: "knob" }, make("label", { for: id }, label), make("span"), input);
 }
@@ -167,13 +170,67 @@ function build() {
     if (group === "policy") field.append(check("breaker", "breaker"));
     $("knobs").append(field);
   }
-  $("knobs").append(make("fieldset", {}, make("legend", {}, "Opponent"), choice("opponent", "a library or proxy, with its own settings")));
+  $("knobs").append(make("fieldset", {}, make("legend", {}, "Opponent"), choice("opponent", "a library or proxy, with its own settings"), fileKnob()));
   $("stories").append(...[{ name: "", title: "Free play" }, ...about.stories].map((s) => {
     const a = make("a", { href: s.name ? `#story=${s.name}` : "#" }, s.title);
     a.dataset.story = s.name;
     return make("li", {}, a);
   }));
 }
+
+// ---- A file of another system, in the place of the opponent.
+
+let theirs; // its name, text and route, and what it is
+
+const routes = make("select", { id: "route" });
+const routeKnob = make("div", { class: "knob" }, make("label", { for: "route" }, "which of its routes"), make("span"), routes);
+routes.addEventListener("change", () => choose(Number(routes.value)));
+
+function fileKnob() {
+  const file = make("input", { type: "file", id: "file" });
+  file.addEventListener("change", () => file.files.length && take(file.files[0]));
+  return make("div", { class: "knob" }, make("label", { for: "file" }, "or your own file: Istio, Envoy, Linkerd, application.yml, nginx.conf, …"), make("span"), file);
+}
+
+// take reads a file that was chosen or dropped. It stays in the browser.
+async function take(file) {
+  theirs = { name: file.name, text: await file.text() };
+  choose(0);
+}
+
+// choose asks what the file is, and plays one of its routes.
+async function choose(route) {
+  const mine = theirs, asked = { name: mine.name, text: mine.text, route };
+  const what = await lab.ask({ file: asked });
+  if (mine !== theirs) return; // another one was chosen since
+  if (!what) return choose(route);
+  if (what.problem) {
+    forget();
+    show();
+    $("theirs").replaceChildren(make("h2", {}, asked.name), make("pre", {}, what.problem));
+    return;
+  }
+  theirs = { ...asked, what };
+  $("file").closest("fieldset").append(routeKnob);
+  routes.replaceChildren(...what.routes.map((title, i) => make("option", { value: i, selected: i === route }, title)));
+  $("theirs").replaceChildren(make("h2", {}, `${asked.name}: ${what.title}`),
+    make("p", {}, "The side theirs plays what this file says, by the rules of its own system. Here is what has no exact equivalent in gabion's policy, which gabion import writes:"),
+    make("ul", {}, ...what.said.map((s) => make("li", {}, `line ${s.line}, ${s.fate}: ${s.key ? `${s.key}: ` : ""}${s.text}`))));
+  show();
+}
+
+function forget() {
+  theirs = undefined;
+  $("file").value = "";
+  routeKnob.remove();
+  $("theirs").replaceChildren();
+}
+
+addEventListener("dragover", (e) => e.preventDefault());
+addEventListener("drop", (e) => {
+  e.preventDefault();
+  if (about && e.dataTransfer.files.length) take(e.dataTransfer.files[0]);
+});
 
 function set(name, value) {
   world[name] = value;
@@ -209,7 +266,8 @@ async function show() {
   const mine = ++round;
   document.body.dataset.round = mine;
   for (const update of shown.values()) update();
-  const names = ["gabion", "plain", "naive", world.opponent];
+  const file = theirs && theirs.what ? { name: theirs.name, text: theirs.text, route: theirs.route } : undefined;
+  const names = ["gabion", "plain", "naive", file ? "theirs" : world.opponent];
   const fresh = new Set();
   const redraw = () => {
     const peers = names.map((n) => last.get(n)).filter(Boolean);
@@ -227,7 +285,7 @@ async function show() {
     return answer;
   };
   const run = async (side) => {
-    const answer = await ask({ side });
+    const answer = await ask(side === "theirs" ? { side, file } : { side });
     last.set(side, answer);
     fresh.add(side);
     redraw();
@@ -254,7 +312,7 @@ function say(text, problem = false) {
   $("status").classList.toggle("problem", problem);
 }
 
-const titles = { gabion: "with the policy on this page", plain: "one try, same timeouts", naive: "three tries at once" };
+const titles = { gabion: "with the policy on this page", plain: "one try, same timeouts", naive: "three tries at once", theirs: "your file, by the rules of its own system" };
 
 const share = (x) => (x === null ? "–" : `${(100 * x).toFixed(1)} %`);
 const time = (s) => (s < 1 ? `${Math.round(s * 1000)} ms` : `${s.toFixed(1)} s`);
@@ -350,7 +408,7 @@ function save(name, text) {
 
 $("save-policy").addEventListener("click", () => save("gabion.yaml", $("policy").textContent));
 $("save-scenario").addEventListener("click", () => save("scenario.yaml", $("scenario").textContent));
-$("reset").addEventListener("click", () => { world = { ...base() }; write(); show(); });
+$("reset").addEventListener("click", () => { forget(); world = { ...base() }; write(); show(); });
 $("knobs").addEventListener("submit", (e) => e.preventDefault());
 addEventListener("hashchange", () => {
   const skipped = location.hash === "#sides"; // the link to the charts

@@ -33,7 +33,7 @@ it comes. What means nearly the same, what is lost and what is not known is said
 on standard error.
 
   FORMAT             what the files are; left out, it is guessed:
-` + indented(list.String()) + `  FILE               one or several that belong together; - for standard input
+` + fold.Lines(indented(list.String())) + `  FILE               one or several that belong together; - for standard input
   --route NAME       only this route, by its dependency's name or its title;
                      --method METHOD is the same, with gRPC's rules:
                      /package.Service/Method

@@ -95,7 +95,7 @@ func TestExitCodes(t *testing.T) {
 		{"application.yml", 0, "# from resilience4j: application.yml\n", "lost:\n"},
 		{"spring application.yml --route catalogue", 0, "attempts: 4 # application.yml:8\n", "nearly the same:\n"},
 		{"application.yml one.json", 2, "", "application.yml is of the format resilience4j, and one.json of\n    grpc-service-config"},
-		{"resilience4j application.yml more.yml", 0, "  # resilience4j mail\n  \"mail\": # more.yml:4\n", "more.yml:4: resilience4j.retry.instances.mail"},
+		{"resilience4j application.yml more.yml --verbose", 0, "  # resilience4j mail\n  \"mail\": # more.yml:4\n", "more.yml:4: resilience4j.retry.instances.mail"},
 	} {
 		var out, errOut bytes.Buffer
 		code := cli.Run(t.Context(), Command(), strings.Fields(c.args), &out, &errOut)

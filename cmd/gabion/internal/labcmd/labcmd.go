@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,13 +15,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
-	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
-	"github.com/gabion-go/gabion/cmd/gabion/internal/theirs"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/finding"
-	"github.com/gabion-go/gabion/internal/foreign"
 	"github.com/gabion-go/gabion/lab"
-	"github.com/gabion-go/gabion/policy"
 )
 
 // RunUsage is the help of gabion lab run.
@@ -42,9 +37,9 @@ input.
                      by name; FORMAT:FILE is a file of another system, such as
                      istio:vs.yaml, which plays by its own rules (gabion import
                      -h has the formats): its only route stands for all policies
-  --against WHAT     compare with another file, or FORMAT:FILE; with an opponent by its name,
-                     such as plain, naive, resilience4j or polly (gabion lab
-                     opponents shows them); or with nothing: off
+  --against WHAT     compare with another FILE or FORMAT:FILE; with an opponent
+                     by its name, such as plain, naive, resilience4j or polly
+                     (gabion lab opponents shows them); or with nothing: off
   --as NAME=DEP      the scenario's policy NAME is the dependency DEP of the
                      files; '*=DEP' makes all its policies be DEP, each with its
                      own timeouts, key and safety
@@ -238,45 +233,6 @@ func (r *request) loadPolicies() (err error) {
 		r.options.Against, r.options.AgainstTheirs, err = r.open(r.against)
 	}
 	return err
-}
-
-// open reads a file of gabion, or one of another system, which may be named FORMAT:FILE.
-func (r *request) open(path string) (ours *config.File, foreign *lab.Foreign, err error) {
-	reading, err := theirs.Seem(path)
-	if reading == nil {
-		if err == nil {
-			ours, err = config.Load(path)
-		}
-		return ours, nil, err
-	}
-	foreign = &lab.Foreign{Name: reading.Format + " " + filepath.Base(reading.Sources[0].Name), Policies: map[string]policy.Policy{}}
-	for i := range reading.Routes {
-		foreign.Policies[reading.Routes[i].Dependency] = plays(&reading.Routes[i])
-	}
-	if len(foreign.Policies) == 0 {
-		return nil, nil, fmt.Errorf("%s: no route, client or method has a policy", path)
-	}
-	fmt.Fprint(r.stderr, fold.Lines(theirs.Count(reading)))
-	return nil, foreign, nil
-}
-
-// plays is what a route plays. What the file does not say of timeouts is the scenario's.
-func plays(r *foreign.Route) policy.Policy {
-	p := r.Plays.Clone()
-	said := r.Policy.Timeout
-	if said.Call == 0 {
-		p.Timeout.Call = 0
-	}
-	if said.Attempt == 0 {
-		p.Timeout.Attempt = 0
-	}
-	if said.Idle == 0 {
-		p.Timeout.Idle = 0
-	}
-	if said.Body == 0 {
-		p.Timeout.Body = 0
-	}
-	return p
 }
 
 // Run is gabion lab run: it runs a scenario.
