@@ -193,8 +193,10 @@ func extra(b policy.Budget) float64 {
 // outage says in numbers what a policy's budget allows where nothing succeeds.
 func outage(b policy.Budget) string {
 	switch b.Shape {
-	case policy.BudgetWindow, policy.BudgetShare:
+	case policy.BudgetWindow:
 		return times(1+extra(b)) + "×"
+	case policy.BudgetShare: // it bounds what is in flight, and no rate
+		return times(1+extra(b)) + "×, or more where failures come at once"
 	}
 	return "1.0× once what is kept is used up"
 }
