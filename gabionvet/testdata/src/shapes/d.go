@@ -151,8 +151,8 @@ func waitFor(d delays) {
 	time.Sleep(time.Duration(d.pause_seconds))       // want `G137`
 	timer := time.NewTimer(time.Duration(d.PauseMs)) // want `G137`
 	<-timer.C
-	time.Sleep(time.Duration(d.items))  // no unit in its name
-	time.Sleep(time.Duration(d.params)) // nor here
+	time.Sleep(time.Duration(d.items))             // no unit in its name
+	time.Sleep(time.Duration(d.params))            // nor here
 	time.Sleep(time.Duration(d.PauseNanoSeconds))  // it counts nanoseconds
 	time.Sleep(time.Duration(d.PauseMilliSeconds)) // want `G137.* \* time.Millisecond`
 	time.Sleep(time.Duration(d.PauseMicroSeconds)) // want `G137.* \* time.Microsecond`
