@@ -52,7 +52,7 @@ func linkerdSpan(v *foreign.Value) (reason, proposal string) {
 
 // anySpan is linkerdSpan in an annotation.
 func anySpan(v *foreign.Value) (reason, proposal string) {
-	if reason, proposal = foreign.Word(v); reason != "" {
+	if wrong, _ := foreign.Word(v); wrong != "" {
 		return "an annotation is a text, not " + short(v.Tree.Text) + ": the cluster refuses it", `write one with a unit, such as "300ms"`
 	}
 	return linkerdSpan(v)
