@@ -83,7 +83,11 @@ func Read(f foreign.Format, sources ...Source) *Reading {
 	if f.Plain {
 		trees = nil
 	}
-	r.Import = *f.Read(&foreign.File{Name: sources[0].Name, Text: text, Document: document, Documents: trees})
+	file := foreign.File{Name: sources[0].Name, Text: text, Document: document, Documents: trees}
+	for i, s := range sources {
+		file.Parts = append(file.Parts, foreign.Part{Name: s.Name, Line: r.first[i]})
+	}
+	r.Import = *f.Read(&file)
 	r.Format = f.Name
 	r.Wrong = r.placed(r.Wrong)
 	slices.SortStableFunc(r.Remarks, func(a, b foreign.Remark) int { return a.Line - b.Line })

@@ -1,27 +1,9 @@
-package mesh
-
-import (
-	"strings"
-	"testing"
-
-	"github.com/gabion-go/gabion/internal/foreign"
-	"github.com/gabion-go/gabion/internal/spelled"
-)
-
-// read is a file as its users write it, and what must be said of it.
-type read struct {
-	format, fact, text string
-	routes             string   // the names of the dependencies
-	has                []string // "dependency: key value", of what is written
-	plays              []string // the same, of what the lab plays
-	says               []string // "fate: part of a remark"
-	wrong              string   // a part of a mistake
-}
+package formats
 
 var istioHead = "apiVersion: networking.istio.io/v1\n"
 
-// reads are what a hostile reading found, each wrong before.
-var reads = []read{
+// ofMeshes are what a hostile reading found, each wrong before.
+var ofMeshes = []asWritten{
 	{
 		format: "istio", fact: "Istio refuses retries with other keys and without attempts",
 		text:  istioHead + "kind: VirtualService\nmetadata: {name: a}\nspec: {hosts: [a], http: [{retries: {attempts: 0, retryOn: 5xx}, route: [{destination: {host: a}}]}]}",
@@ -64,7 +46,7 @@ var reads = []read{
 		says: []string{"unknown: defaultHttpRetryPolicy"}, routes: "a",
 	},
 	{
-		format: "envoy", fact: "a retry policy of an extension is lost, and not somebody else's matter",
+		format: "envoy", fact: "a retry policy of an extension is lost, and not another's matter",
 		text:   "name: r\nvirtual_hosts: [{name: h, domains: ['*'], routes: [{match: {prefix: /}, route: {cluster: c, retry_policy_typed_config: {'@type': type.googleapis.com/x.Y}}}]}]",
 		routes: "h.c", says: []string{"lost: a retry policy of an extension"},
 	},
@@ -106,60 +88,4 @@ var reads = []read{
 			"apiVersion: linkerd.io/v1alpha2\nkind: ServiceProfile\nmetadata: {name: a.shop.svc.cluster.local, namespace: shop}\nspec: {routes: [{name: GET, condition: {method: GET}, isRetryable: true}]}",
 		routes: "a.shop.GET", says: []string{"lost: the Service has a ServiceProfile"},
 	},
-}
-
-func TestFilesOfUsers(t *testing.T) {
-	for _, c := range reads {
-		t.Run(c.format+": "+c.fact, func(t *testing.T) {
-			for _, f := range Formats() {
-				if f.Name == c.format {
-					c.check(t, imported(t, f, "a.yaml", []byte(c.text)))
-				}
-			}
-		})
-	}
-}
-
-var fateNames = map[foreign.Fate]string{foreign.Kept: "kept", foreign.Nearly: "nearly", foreign.Lost: "lost", foreign.Elsewhere: "stays", foreign.Unknown: "unknown"}
-
-func (c *read) check(t *testing.T, got *foreign.Import) {
-	t.Helper()
-	if text := got.Wrong.Error(); c.wrong != "" && !strings.Contains(text, c.wrong) || c.wrong == "" && len(got.Wrong) > 0 {
-		t.Errorf("mistakes: %s, want %q", text, c.wrong)
-	}
-	var names []string
-	written, played := map[string]bool{}, map[string]bool{}
-	for i := range got.Routes {
-		r := &got.Routes[i]
-		names = append(names, r.Dependency)
-		for _, s := range spelled.Written(r.Policy) {
-			written[r.Dependency+": "+s.Path+" "+s.Value] = true
-		}
-		for _, s := range spelled.Written(r.Plays) {
-			played[r.Dependency+": "+s.Path+" "+s.Value] = true
-		}
-	}
-	if all := strings.Join(names, " "); c.wrong == "" && all != c.routes {
-		t.Errorf("routes %s, want %s", all, c.routes)
-	}
-	for _, want := range c.has {
-		if !written[want] {
-			t.Errorf("%s is not written: %v", want, written)
-		}
-	}
-	for _, want := range c.plays {
-		if !played[want] {
-			t.Errorf("%s is not played: %v", want, played)
-		}
-	}
-	for _, want := range c.says {
-		fate, part, _ := strings.Cut(want, ": ")
-		found := false
-		for _, m := range got.Remarks {
-			found = found || fateNames[m.Fate] == fate && strings.Contains(m.Text, part)
-		}
-		if !found {
-			t.Errorf("no remark %s: %+v", want, got.Remarks)
-		}
-	}
 }
