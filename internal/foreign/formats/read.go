@@ -80,6 +80,11 @@ func Read(f foreign.Format, sources ...Source) *Reading {
 		r.Wrong = r.placed(found)
 		return r
 	}
+	if i := bytes.IndexByte(text, 0); f.Plain && i >= 0 {
+		line := 1 + bytes.Count(text[:i], []byte("\n"))
+		r.Wrong = r.placed(finding.Findings{{File: sources[0].Name, Line: line, Col: i - bytes.LastIndexByte(text[:i], '\n'), Reason: "a zero byte is no text", Proposal: "write the file as UTF-8"}})
+		return r
+	}
 	if f.Plain {
 		trees = nil
 	}
