@@ -27,15 +27,17 @@ func likeIstio(_ []byte, documents []*yamlstrict.Tree) bool {
 // istio is a file of Istio.
 type istio struct {
 	*foreign.Walker
-	services []*foreign.Value // VirtualServices
+	services []*foreign.Value          // VirtualServices
+	roots    map[string]*foreign.Value // routes that hand over, by where to
 	rules    []*destination
 }
 
 // destination is a DestinationRule.
 type destination struct {
 	*foreign.Value
-	host string // service.namespace
-	used map[string]bool
+	host    string // service.namespace
+	written string // as the file has it
+	used    map[string]bool
 }
 
 func readIstio(f *foreign.File) *foreign.Import {
@@ -49,7 +51,8 @@ func readIstio(f *foreign.File) *foreign.Import {
 		case "DestinationRule":
 			if v := r.Read(o, istioDestinationRule, ""); v != nil {
 				d := &destination{Value: v, used: map[string]bool{}}
-				d.host = hostOf(v.Get("spec.host").Word(""), namespaceOf(v))
+				d.written = v.Get("spec.host").Word("")
+				d.host = hostOf(d.written, namespaceOf(v))
 				if d.host == "" {
 					r.Wrong(v, "a DestinationRule has no spec.host", "write the service that it is for")
 				}

@@ -10,18 +10,18 @@ import (
 // root is the route that hands over to a VirtualService. What the latter leaves out of times and retries, it has
 // from there.
 func (r *istio) root(delegate *foreign.Value) *foreign.Value {
-	for _, s := range r.services {
-		for _, v := range s.Get("spec.http").All() {
-			of := v.Get("delegate")
-			if of == nil || textOf(of.Tree.Get("name")) != delegate.Get("metadata.name").Word("") {
-				continue
-			}
-			if cmp.Or(textOf(of.Tree.Get("namespace")), namespaceOf(s)) == namespaceOf(delegate) {
-				return v
+	if r.roots == nil {
+		r.roots = map[string]*foreign.Value{}
+		for _, s := range r.services {
+			for _, v := range s.Get("spec.http").All() {
+				if of := v.Get("delegate"); of != nil {
+					name := cmp.Or(textOf(of.Tree.Get("namespace")), namespaceOf(s)) + "/" + textOf(of.Tree.Get("name"))
+					r.roots[name] = cmp.Or(r.roots[name], v)
+				}
 			}
 		}
 	}
-	return nil
+	return r.roots[namespaceOf(delegate)+"/"+delegate.Get("metadata.name").Word("")]
 }
 
 // of finds the DestinationRules of a host: those that name it, else those of the longest pattern that it fits.
@@ -29,7 +29,7 @@ func (r *istio) of(host string) (all []*destination) {
 	longest := -1
 	for _, d := range r.rules {
 		n := len(host) + 1
-		if end, pattern := strings.CutPrefix(d.Get("spec.host").Word(""), "*"); pattern {
+		if end, pattern := strings.CutPrefix(d.written, "*"); pattern {
 			n = len(end)
 			if !strings.HasSuffix(host, end) && !strings.HasSuffix(host+".svc.cluster.local", end) {
 				continue
