@@ -35,6 +35,13 @@ type File struct {
 	Text      []byte
 	Document  *yamlstrict.Document // places findings and remarks
 	Documents []*yamlstrict.Tree   // empty for formats that are neither YAML nor JSON
+	Parts     []Part               // the files that Text is put together of; empty for one
+}
+
+// Part is one of several files.
+type Part struct {
+	Name string
+	Line int // where it begins in the text of all
 }
 
 // Import is what a file says.

@@ -81,7 +81,7 @@ func shares(target, source string, least int) []Mapping {
 	return []Mapping{
 		{ID: "a share", Key: "retry.budget", Target: target, Source: source, when: fits},
 		{ID: "another", Key: "retry.budget", Target: target, Fate: foreign.Nearly, Source: source, when: both(budgeted, not(fits)), set: toShare,
-			Text: "at most %s %% of what is in flight are retries, or %d at once: in an outage %s× the load where failures take as long as successes, and up to %d.0× where they come at once; here %s",
+			Text: "at most %s %% of what is in flight are retries, or %d at once: in an outage %s× the load where failures take as long as successes, and up to %d.0× where they come at once; a retry that waits counts as well, so fewer go where waits are longer than answers; here %s",
 			args: func(c *call) []any {
 				b := c.comes.Retry.Budget
 				return []any{number(percent(b.Ratio)), b.MinInFlight, times(1 + extra(b)), c.p.Retry.Attempts, outage(c.p.Retry.Budget)}

@@ -313,19 +313,30 @@ func FuzzFormats(f *testing.F) {
 	})
 }
 
+// BenchmarkThousandRoutes reads a file with 1,000 routes of each format, writes their policies and reads those.
 func BenchmarkThousandRoutes(b *testing.B) {
-	var text strings.Builder
-	text.WriteString("resilience4j.retry.instances:\n")
-	for i := range 1000 {
-		fmt.Fprintf(&text, "  client%d: {maxAttempts: 4, waitDuration: 100ms}\n", i)
-	}
-	for b.Loop() {
-		r, err := Open("", Source{"application.yml", []byte(text.String())})
-		if err != nil || len(r.Routes) != 1000 {
-			b.Fatal(err)
-		}
-		if _, err := config.Parse("gabion.yaml", []byte(r.Write(r.Routes, false))); err != nil {
-			b.Fatal(err)
-		}
+	for name, of := range map[string]struct{ head, each string }{
+		"resilience4j": {"resilience4j.retry.instances:\n", "  client%d: {maxAttempts: 4, waitDuration: 100ms}\n"},
+		"istio": {"", "---\napiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: vs%[1]d}\nspec: {hosts: [s%[1]d], http: [{retries: {attempts: 3, retryOn: 5xx}, route: [{destination: {host: s%[1]d}}]}]}\n" +
+			"---\napiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: dr%[1]d}\nspec: {host: s%[1]d, trafficPolicy: {connectionPool: {tcp: {maxConnections: 100}}}}\n"},
+		"envoy":   {"name: r\nvirtual_hosts:\n- name: h\n  routes:\n", "  - {name: r%[1]d, match: {prefix: /%[1]d}, route: {cluster: c%[1]d, timeout: 3s, retry_policy: {retry_on: 5xx, num_retries: 3}}}\n"},
+		"linkerd": {"", "---\napiVersion: v1\nkind: Service\nmetadata: {name: s%d, annotations: {retry.linkerd.io/http: 5xx, timeout.linkerd.io/request: 2s}}\n"},
+		"nginx":   {"", "server { location /%d { proxy_pass http://s%[1]d; proxy_next_upstream_tries 2; proxy_read_timeout 3s; } }\n"},
+	} {
+		b.Run(name, func(b *testing.B) {
+			text := []byte(of.head)
+			for i := range 1000 {
+				text = fmt.Appendf(text, of.each, i)
+			}
+			for b.Loop() {
+				r, err := Open("", Source{"a", text})
+				if err != nil || len(r.Routes) != 1000 {
+					b.Fatal(err, len(r.Routes))
+				}
+				if _, err := config.Parse("gabion.yaml", []byte(r.Write(r.Routes, false))); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -80,10 +80,19 @@ func Read(f foreign.Format, sources ...Source) *Reading {
 		r.Wrong = r.placed(found)
 		return r
 	}
+	if i := bytes.IndexByte(text, 0); f.Plain && i >= 0 {
+		line := 1 + bytes.Count(text[:i], []byte("\n"))
+		r.Wrong = r.placed(finding.Findings{{File: sources[0].Name, Line: line, Col: i - bytes.LastIndexByte(text[:i], '\n'), Reason: "a zero byte is no text", Proposal: "write the file as UTF-8"}})
+		return r
+	}
 	if f.Plain {
 		trees = nil
 	}
-	r.Import = *f.Read(&foreign.File{Name: sources[0].Name, Text: text, Document: document, Documents: trees})
+	file := foreign.File{Name: sources[0].Name, Text: text, Document: document, Documents: trees}
+	for i, s := range sources {
+		file.Parts = append(file.Parts, foreign.Part{Name: s.Name, Line: r.first[i]})
+	}
+	r.Import = *f.Read(&file)
 	r.Format = f.Name
 	r.Wrong = r.placed(r.Wrong)
 	slices.SortStableFunc(r.Remarks, func(a, b foreign.Remark) int { return a.Line - b.Line })

@@ -56,12 +56,8 @@ var aws = foreign.Format{
 
 func readAWS(f *foreign.File) *foreign.Import {
 	w := foreign.NewWalker(f, "aws")
-	for _, s := range ini(w, string(f.Text)) {
-		name, ok := strings.CutPrefix(s.Key.Text, "profile ")
-		if !ok && name != "default" {
-			continue // of single sign-on, or services
-		}
-		name = strings.Trim(strings.TrimSpace(name), `"'`)
+	for _, s := range profiles(ini(w, string(f.Text))) {
+		name := strings.Trim(strings.TrimSpace(strings.TrimPrefix(s.Key.Text, "profile ")), `"'`)
 		v := w.Read(s.Value, awsTable, s.Key.Text)
 		mode, most := v.Get("retry_mode"), v.Get("max_attempts")
 		if mode != nil || most != nil {
@@ -69,6 +65,28 @@ func readAWS(f *foreign.File) *foreign.Import {
 		}
 	}
 	return w.Done()
+}
+
+// profiles are the sections of profiles: those of one name are one, and [profile default] counts before [default].
+func profiles(sections []yamlstrict.Pair) (all []yamlstrict.Pair) {
+	at := map[string]int{}
+	for _, s := range sections {
+		name, ok := strings.CutPrefix(s.Key.Text, "profile ")
+		if !ok && name != "default" {
+			continue // of single sign-on, or services
+		}
+		i, seen := at[name]
+		switch {
+		case !seen:
+			at[name] = len(all)
+			all = append(all, s)
+		case all[i].Key.Text == s.Key.Text:
+			all[i].Value.Pairs = append(all[i].Value.Pairs, s.Value.Pairs...)
+		case ok:
+			all[i] = s
+		}
+	}
+	return all
 }
 
 // ini reads sections with keys. What is indented belongs to the key before it.

@@ -34,7 +34,6 @@ var daprTable = foreign.NewTable("Dapr ignores it", nil,
 	foreign.Sourced(daprRetries, foreign.Under("spec.policies.retries.*", []foreign.Rule{
 		{Key: "policy", Shape: foreign.OneOf("constant", "exponential"), Fate: foreign.Kept, To: "retry.backoff.kind"},
 		{Key: "duration", Shape: daprSpan, Fate: foreign.Kept, To: "retry.backoff.base"},
-		{Key: "initialInterval", Shape: daprSpan, Fate: foreign.Kept, To: "retry.backoff.base"},
 		{Key: "maxInterval", Shape: daprSpan, Fate: foreign.Kept, To: "retry.backoff.cap"},
 		{Key: "maxRetries", Shape: foreign.Loosely(foreign.Whole(-1, math.MaxInt32)), Fate: foreign.Kept, To: "retry.attempts"},
 		{Key: "matching.httpStatusCodes", Fate: foreign.Lost, Text: "{} are the only statuses that are repeated there; here 408, 429, 502, 503 and 504 are, and http.transient and http.permanent change that"},
@@ -94,18 +93,59 @@ func readDapr(f *foreign.File) *foreign.Import {
 		r := daprReader{w, spec.Get("policies")}
 		targets := spec.Get("targets")
 		for _, t := range targets.Get("apps").All() {
-			r.target(t, t.Name, "app "+t.Name)
+			r.target(t, "App", t.Name, "app "+t.Name)
 		}
 		for _, t := range targets.Get("components").All() {
 			for _, way := range t.All() {
-				r.target(way, t.Name+"."+way.Name, "component "+t.Name+", "+way.Name)
+				r.target(way, "Component"+strings.ToUpper(way.Name[:1])+way.Name[1:], t.Name+"."+way.Name, "component "+t.Name+", "+way.Name)
 			}
 		}
 		for _, t := range targets.Get("actors").All() {
-			r.target(t, t.Name, "actor "+t.Name)
+			r.target(t, "Actor", t.Name, "actor "+t.Name)
+		}
+		r.typed()
+		if targets.Get("apps") == nil && r.standard("App") {
+			r.target(spec, "App", "default", "apps without a target")
 		}
 	}
 	return w.Done()
+}
+
+// standard reports whether there are policies for what names none.
+func (r daprReader) standard(kind string) bool {
+	for _, of := range daprSections {
+		if r.unnamed(kind, of) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// daprSections are where policies stand, by the key of a target, and what those are called that need no target.
+var daprSections = []struct{ key, section, word string }{
+	{"timeout", "timeouts", "Timeout"}, {"retry", "retries", "Retry"}, {"circuitBreaker", "circuitBreakers", "CircuitBreaker"},
+}
+
+// unnamed finds the policy for targets of a kind that name none: that of the kind, else that of all.
+func (r daprReader) unnamed(kind string, of struct{ key, section, word string }) *foreign.Value {
+	all := r.policies.Get(of.section)
+	if v := item(all, "Default"+kind+of.word+"Policy"); v != nil {
+		return v
+	}
+	return item(all, "Default"+of.word+"Policy")
+}
+
+// daprTyped are policies for components of one type, which targets do not tell.
+var daprTyped = regexp.MustCompile(`^Default(Binding|Configuration|Lock|Pubsub|Crypto|Secretstore|Statestore)Component(Outbound|Inbound)?(Timeout|Retry|CircuitBreaker)Policy$`)
+
+func (r daprReader) typed() {
+	for _, of := range daprSections {
+		for _, v := range r.policies.Get(of.section).All() {
+			if daprTyped.MatchString(v.Name) {
+				r.w.Remark(v, foreign.Lost, "it is for all components of a type, and targets don't say their type: name it in the targets that it is for")
+			}
+		}
+	}
 }
 
 type daprReader struct {
@@ -113,31 +153,40 @@ type daprReader struct {
 	policies *foreign.Value
 }
 
-// named finds the policy that a target names.
-func (r daprReader) named(of *foreign.Value, key, section string) *foreign.Value {
-	name := of.Get(key)
-	if name == nil {
-		return nil
+// named finds the policy that a target names, or the one that counts where it names none.
+func (r daprReader) named(t *foreign.Value, kind, key string) *foreign.Value {
+	for _, of := range daprSections {
+		if of.key != key {
+			continue
+		}
+		name := t.Get(key)
+		if name == nil {
+			return r.unnamed(kind, of)
+		}
+		v := item(r.policies.Get(of.section), name.Text)
+		if v == nil {
+			r.w.Wrong(name, "there is no policy "+name.Text+" below "+of.section, "add it, or name one that is there")
+		}
+		return v
 	}
-	v := item(r.policies.Get(section), name.Text)
-	if v == nil {
-		r.w.Wrong(name, "there is no policy "+name.Text+" below "+section, "add it, or name one that is there")
-	}
-	return v
+	return nil
 }
 
-func (r daprReader) target(t *foreign.Value, name, title string) {
+func (r daprReader) target(t *foreign.Value, kind, name, title string) {
 	d := begin(r.w, name, "Dapr "+title, t.Line(0))
-	if v := r.named(t, "timeout", "timeouts"); v != nil {
+	if v := r.named(t, kind, "timeout"); v != nil {
 		d.says(v, func(p *policy.Policy) { p.Timeout.Attempt = orOff(v.Span) }, "timeout.attempt")
 	}
-	retry := r.named(t, "retry", "retries")
+	retry := r.named(t, kind, "retry")
 	if retry == nil {
 		d.follows(func(p *policy.Policy) { p.Retry.Attempts = 1 })
+		if kind == "App" || kind == "Actor" {
+			r.w.Remark(t, foreign.Lost, "without a retry Dapr itself repeats 3 times, 1s apart, where the other sidecar can't be reached (DaprBuiltIn"+map[string]string{"App": "Service", "Actor": "Actor"}[kind]+"Retries); here nothing is repeated")
+		}
 	} else {
 		d.daprRetry(retry)
 	}
-	if v := r.named(t, "circuitBreaker", "circuitBreakers"); v != nil {
+	if v := r.named(t, kind, "circuitBreaker"); v != nil {
 		d.daprBreaker(v)
 	}
 	if size := t.Get("circuitBreakerCacheSize"); size.NumberOr(0) >= 1 {
@@ -171,8 +220,8 @@ func (d *draft) daprRetry(v *foreign.Value) {
 		if base != nil {
 			d.w.Remark(base, foreign.Lost, "an exponential policy begins with 0.5s there, whatever duration says")
 		}
-		base = v.Get("initialInterval")
-		first := max(base.SpanOr(500*time.Millisecond), time.Millisecond)
+		base = nil
+		const first = 500 * time.Millisecond // no key sets it
 		b = backoff.Full(first*3/2, max(longest.SpanOr(time.Minute), first*3/2))
 		d.w.Remark(kind, foreign.Nearly, "a wait is 1.5 times the one before, ±50 %, there; here it doubles, and is drawn between zero and one and a half of it")
 	}

@@ -47,7 +47,7 @@ var (
 	}, netNamed...))
 	netTable = foreign.NewTable(".NET ignores it", strings.ToLower,
 		foreign.Under("Retry", foreign.Sourced(netRetry, append([]foreign.Rule{
-			{Key: "MaxRetryAttempts", Shape: foreign.Loosely(foreign.Whole(0, math.MaxInt32)), Fate: foreign.Kept, To: "retry.attempts"},
+			{Key: "MaxRetryAttempts", Shape: foreign.Loosely(foreign.Whole(1, math.MaxInt32)), Fate: foreign.Kept, To: "retry.attempts"},
 			{Key: "BackoffType", Shape: foldedWord("Constant", "Linear", "Exponential"), Fate: foreign.Kept, To: "retry.backoff.kind"},
 			{Key: "UseJitter", Shape: springFlag, Fate: foreign.Nearly, To: "retry.backoff.kind", Text: "jitter there is ±25 %, and of exponential waits a decorrelated one around the delay; here it is full, with the same middle"},
 			{Key: "Delay", Shape: timeSpan(0, day), Fate: foreign.Kept, To: "retry.backoff.base"},

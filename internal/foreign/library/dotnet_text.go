@@ -12,8 +12,10 @@ import (
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 )
 
-// spanForm is a TimeSpan: [d.]hh:mm[:ss[.fffffff]]; a number alone is days.
-var spanForm = regexp.MustCompile(`^(-)?(?:(\d{1,8})\.)?(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,7}))?)?$`)
+// spanForm is a TimeSpan: [d.]hh:mm[:ss[.fffffff]], or d:hh:mm:ss; a number alone is days.
+var spanForm = regexp.MustCompile(`^(-)?(?:(\d{1,8})[.:])?(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,7}))?)?$`)
+
+var clockForm = regexp.MustCompile(`^(-)?()(\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,7}))?$`)
 
 // anySpan takes a time as .NET writes it: 00:00:30.
 func anySpan(v *foreign.Value) (reason, proposal string) {
@@ -26,6 +28,9 @@ func anySpan(v *foreign.Value) (reason, proposal string) {
 		return text + " alone is a number of days", "write 00:00:" + text + " for seconds"
 	}
 	m := spanForm.FindStringSubmatch(text)
+	if strings.Count(text, ":") == 2 && strings.Count(strings.SplitN(text, ":", 2)[0], ".") == 0 {
+		m = clockForm.FindStringSubmatch(text) // three numbers are hours, minutes and seconds
+	}
 	if m == nil {
 		return strconv.Quote(text) + " is no time", such
 	}

@@ -6,5 +6,5 @@ import "github.com/gabion-go/gabion/internal/foreign"
 
 // Formats returns the formats that are read here.
 func Formats() []foreign.Format {
-	return []foreign.Format{resilience4j, dotnet, dapr, aws, nginx}
+	return []foreign.Format{resilience4j, properties, dotnet, dapr, aws, nginx}
 }

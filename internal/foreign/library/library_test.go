@@ -30,7 +30,7 @@ func TestWhatTheOtherSystemRefuses(t *testing.T) {
 		{"resilience4j", "resilience4j.circuitbreaker.instances.a.failureRateThreshold: 101", "101 is too large"},
 		{"resilience4j", "resilience4j.circuitbreaker.instances.a.slidingWindowType: CALLS", "has no \"CALLS\""},
 		{"resilience4j", "resilience4j.retry.instances: [a]", "wants keys with values, not a list"},
-		{"dotnet", `{"Retry": {"MaxRetryAttempts": -1}}`, "-1 is negative"},
+		{"dotnet", `{"Retry": {"MaxRetryAttempts": 0}}`, "0 is too small"},
 		{"dotnet", `{"Retry": {"Delay": "2s"}}`, `"2s" is no time`},
 		{"dotnet", `{"AttemptTimeout": {"Timeout": "30"}}`, "30 alone is a number of days"},
 		{"dotnet", `{"AttemptTimeout": {"Timeout": "-00:00:01"}}`, "is negative"},

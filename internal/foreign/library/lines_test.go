@@ -28,11 +28,12 @@ var lines = map[string]struct {
 	path, mark string
 	tables     []*foreign.Table
 }{
-	"resilience4j": {"testdata/lines-resilience4j.yml", " # ", []*foreign.Table{springTable}},
-	"dotnet":       {"testdata/lines-dotnet.json", " // ", []*foreign.Table{netTable}},
-	"dapr":         {"testdata/lines-dapr.yaml", " # ", []*foreign.Table{daprTable}},
-	"aws":          {"testdata/lines-aws.ini", " # ", []*foreign.Table{awsTable}},
-	"nginx":        {"testdata/lines-nginx.conf", " # ", []*foreign.Table{nginxTable, nginxServers}},
+	"resilience4j":      {"testdata/lines-resilience4j.yml", " # ", []*foreign.Table{springTable}},
+	"spring-properties": {"testdata/lines-spring-properties.properties", " # ", nil}, // its table is resilience4j's
+	"dotnet":            {"testdata/lines-dotnet.json", " // ", []*foreign.Table{netTable}},
+	"dapr":              {"testdata/lines-dapr.yaml", " # ", []*foreign.Table{daprTable}},
+	"aws":               {"testdata/lines-aws.ini", " # ", []*foreign.Table{awsTable}},
+	"nginx":             {"testdata/lines-nginx.conf", " # ", []*foreign.Table{nginxTable, nginxServers}},
 }
 
 // TestEachLineOfATableHasACase reads files whose comments say what each key must become.

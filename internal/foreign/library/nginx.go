@@ -48,8 +48,23 @@ var nginxServerRules = foreign.Sourced(nginxUpstream, []foreign.Rule{
 	{Key: "queue", Fate: foreign.Lost, Text: "requests wait for a server there; here the bulkhead's queue is for calls above its limit"},
 })
 
+// nginxPasses are the other modules that pass requests on. Each has the same directives under its own name.
+var nginxPasses = []string{"proxy_", "grpc_", "fastcgi_", "uwsgi_", "scgi_"}
+
+func passRules() (all []foreign.Rule) {
+	for _, prefix := range nginxPasses[1:] {
+		for _, r := range nginxProxyRules {
+			r.Key = prefix + strings.TrimPrefix(r.Key, "proxy_")
+			r.Source = strings.Replace(r.Source, "proxy_", prefix, 1)
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
 var (
 	nginxTable   = foreign.NewTable("nginx refuses it", nil, nginxProxyRules)
+	nginxOthers  = foreign.NewTable("nginx refuses it", nil, passRules())
 	nginxServers = foreign.NewTable("nginx refuses it", nil, nginxServerRules)
 )
 
@@ -59,7 +74,7 @@ var nginx = foreign.Format{
 	Read: readNginx,
 }
 
-var nginxLike = regexp.MustCompile(`(?m)^\s*(upstream\s+\S+\s*\{|proxy_(pass|next_upstream\w*|read_timeout)\s[^;{}=:]*[^;{}]*;)|\{\s*proxy_pass\s[^;]*;`)
+var nginxLike = regexp.MustCompile(`(?m)^\s*(upstream\s+\S+\s*\{|(proxy|grpc|fastcgi|uwsgi|scgi)_(pass|next_upstream\w*|read_timeout)\s[^;{}=:]*[^;{}]*;)|\{\s*(proxy|grpc|fastcgi|uwsgi|scgi)_pass\s[^;]*;`)
 
 // cases are what a request is passed to the next server for, and the statuses among them.
 var cases = map[string]int{
@@ -101,11 +116,7 @@ type nginxFile struct {
 
 func readNginx(f *foreign.File) *foreign.Import {
 	w := foreign.NewWalker(f, "nginx")
-	r := &nginxReader{text: string(f.Text), line: 1, col: 1}
-	r.wrong = func(at *yamlstrict.Tree, reason, proposal string) {
-		w.Wrong(&foreign.Value{Path: "nginx", Tree: at, Key: at}, reason, proposal)
-	}
-	all := r.all(0)
+	all := nginxParts(w, f)
 	n := &nginxFile{w: w, upstreams: map[string][]*foreign.Value{}}
 	n.servers(all)
 	n.blocks(all, nil, "")
@@ -115,6 +126,10 @@ func readNginx(f *foreign.File) *foreign.Import {
 // servers reads the upstreams: they may stand behind those who name them.
 func (n *nginxFile) servers(all []directive) {
 	for _, d := range all {
+		if d.name() == "stream" && d.has {
+			n.w.Remark(&foreign.Value{Path: "stream", Key: d.words[0], Tree: d.words[0]}, foreign.Unknown, "a stream passes bytes on, and tells no answers apart: it is not read")
+			continue
+		}
 		if d.name() != "upstream" || len(d.words) < 2 {
 			n.servers(d.block)
 			continue
@@ -167,7 +182,7 @@ func (n *nginxFile) read(table *foreign.Table, key *yamlstrict.Tree, words []*ya
 func (n *nginxFile) blocks(all []directive, around map[string]*foreign.Value, path string) {
 	here := map[string]*foreign.Value{}
 	for key, v := range around {
-		if key != "proxy_pass" {
+		if key != "pass" {
 			here[key] = v
 		}
 	}
@@ -176,17 +191,27 @@ func (n *nginxFile) blocks(all []directive, around map[string]*foreign.Value, pa
 		case d.name() == "include" && len(d.words) > 1:
 			at := d.words[0]
 			n.w.Remark(&foreign.Value{Path: strings.TrimPrefix(path+".include", "."), Key: at, Tree: d.words[1]}, foreign.Unknown, "{} is not read: name it as a file as well, or give what nginx -T prints")
-		case !d.has && strings.HasPrefix(d.name(), "proxy_"):
-			if v := n.read(nginxTable, d.words[0], d.words[1:], strings.TrimPrefix(path, ".")); v != nil {
-				here[d.name()] = v
+		case !d.has:
+			prefix, _, _ := strings.Cut(d.name(), "_")
+			if !slices.Contains(nginxPasses, prefix+"_") {
+				continue
+			}
+			table := nginxTable
+			if prefix != "proxy" {
+				table = nginxOthers
+			}
+			if v := n.read(table, d.words[0], d.words[1:], strings.TrimPrefix(path, ".")); v != nil {
+				if here[d.name()] = v; d.name() == prefix+"_pass" {
+					here["pass"] = v
+				}
 			}
 		}
 	}
-	if pass := here["proxy_pass"]; pass != nil {
-		n.location(here, pass, strings.TrimPrefix(path, "."))
+	if pass := here["pass"]; pass != nil {
+		n.location(module(here, pass), pass, strings.TrimPrefix(path, "."))
 	}
 	for _, d := range all {
-		if d.has && d.name() != "upstream" {
+		if d.has && d.name() != "upstream" && d.name() != "stream" {
 			at := path
 			if d.name() == "location" || d.name() == "server" {
 				at += "." + d.name() + label(d)
@@ -194,6 +219,18 @@ func (n *nginxFile) blocks(all []directive, around map[string]*foreign.Value, pa
 			n.blocks(d.block, here, at)
 		}
 	}
+}
+
+// module is what counts for a location: the directives of the module that passes its requests on, without its name.
+func module(here map[string]*foreign.Value, pass *foreign.Value) map[string]*foreign.Value {
+	prefix := strings.TrimSuffix(pass.Name, "pass")
+	of := map[string]*foreign.Value{}
+	for key, v := range here {
+		if rest, ok := strings.CutPrefix(key, prefix); ok {
+			of[rest] = v
+		}
+	}
+	return of
 }
 
 // label names a block: by its path, or by the name of a server.
@@ -212,11 +249,14 @@ func label(d directive) string {
 // location makes a route of a location that passes requests on.
 func (n *nginxFile) location(here map[string]*foreign.Value, pass *foreign.Value, path string) {
 	to := pass.Tree.Text
-	_, host, _ := strings.Cut(to, "://")
+	_, host, ok := strings.Cut(to, "://")
+	if !ok { // as fastcgi_pass has it
+		host = to
+	}
 	host, _, _ = strings.Cut(host, "/")
 	d := begin(n.w, host, strings.TrimSpace(path)+" to "+to, pass.Line(0))
-	servers := n.upstreams[host]
-	read, call := here["proxy_read_timeout"], here["proxy_next_upstream_timeout"]
+	servers := slices.DeleteFunc(slices.Clone(n.upstreams[host]), func(s *foreign.Value) bool { return s.Get("down") != nil })
+	read, call := here["read_timeout"], here["next_upstream_timeout"]
 	d.plays(func(p *policy.Policy) { p.Timeout.Attempt, p.Timeout.Idle = time.Minute, time.Minute })
 	if read != nil && read.Span > 0 {
 		d.says(read, func(p *policy.Policy) {
@@ -224,7 +264,7 @@ func (n *nginxFile) location(here map[string]*foreign.Value, pass *foreign.Value
 		}, "timeout.attempt", "timeout.idle")
 	}
 	if call != nil && call.Span > 0 {
-		whole := call.Span + here["proxy_read_timeout"].SpanOr(time.Minute)
+		whole := call.Span + here["read_timeout"].SpanOr(time.Minute)
 		d.plays(func(p *policy.Policy) { p.Timeout.Call = foreign.Bounded(whole) })
 		d.says(call, func(p *policy.Policy) { p.Timeout.Call = foreign.Bounded(whole) }, "timeout.call")
 		n.w.Remark(call, foreign.Nearly, "after {} no other server is tried there, and the attempt that is out goes on; here the call may take so long and an attempt more, "+policy.FormatDuration(whole))
@@ -236,7 +276,7 @@ func (n *nginxFile) location(here map[string]*foreign.Value, pass *foreign.Value
 
 // next reads how often a request is passed on, and for what.
 func (n *nginxFile) next(d *draft, here map[string]*foreign.Value, servers int) {
-	which, tries := here["proxy_next_upstream"], here["proxy_next_upstream_tries"]
+	which, tries := here["next_upstream"], here["next_upstream_tries"]
 	words := []string{"error", "timeout"}
 	if which != nil {
 		words = which.Words

@@ -25,19 +25,23 @@ var resilience4j = foreign.Format{
 }
 
 func readResilience4j(f *foreign.File) *foreign.Import {
-	w := foreign.NewWalker(f, "resilience4j")
-	for _, d := range f.Documents {
-		file := w.Read(nested(d, ".", 3), springTable, "")
+	return readSpring(foreign.NewWalker(f, "resilience4j"), f.Documents)
+}
+
+func readSpring(w *foreign.Walker, documents []*yamlstrict.Tree) *foreign.Import {
+	for _, f := range springFiles(w, documents) {
 		profile := ""
-		if p := nested(d, ".", 5).Get("spring").Get("config").Get("activate").Get("on-profile"); p != nil && p.Text != "" {
-			profile = " (profile " + p.Text + ")"
+		if f.profile != "" {
+			profile = " (profile " + f.profile + ")"
 		}
-		r := r4j{w: w, file: file.Get("resilience4j")}
+		r := r4j{w: w, file: w.Read(f.tree, springTable, "").Get("resilience4j")}
 		for _, name := range r.names() {
-			r.instance(name, profile)
+			if f.touched == nil || f.touched["*"] || f.touched[name] || f.touched["["+name+"]"] {
+				r.instance(name, profile)
+			}
 		}
 	}
-	return w.Done()
+	return once(w.Done())
 }
 
 // r4j is the section resilience4j of a document.
@@ -46,8 +50,15 @@ type r4j struct {
 	file *foreign.Value
 }
 
-// names are those of all instances, in the order of the file.
+// names are those of all instances, in the order of the file. Without any, what annotations name has the default.
 func (r r4j) names() (names []string) {
+	defer func() {
+		for _, section := range r.file.All() {
+			if names == nil && item(section.Get("configs"), "default") != nil {
+				names = []string{"default"}
+			}
+		}
+	}()
 	seen := map[string]bool{}
 	for _, section := range r.file.All() {
 		for _, i := range section.Get("instances").All() {
@@ -81,7 +92,12 @@ func (p part) get(key string) *foreign.Value {
 func (r r4j) section(name, instance string) (p part) {
 	s := r.file.Get(name)
 	if p.own = item(s.Get("instances"), instance); p.own == nil {
-		return p
+		if instance != "default" {
+			return p
+		}
+		if p.own = item(s.Get("configs"), instance); p.own == nil {
+			return p
+		}
 	}
 	p.layers = append(p.layers, p.own)
 	for at, hops := p.own, 0; hops < 10; hops++ {
@@ -156,6 +172,14 @@ func (d *draft) r4jRetry(p part) {
 // r4jWaits finds the backoff that waits as the retry does.
 func (d *draft) r4jWaits(p part, tries int) {
 	wait, grows, jitter := p.get("waitDuration"), p.get("enableExponentialBackoff"), p.get("enableRandomizedWait")
+	if wait == nil { // resilience4j looks at neither then
+		for _, v := range []*foreign.Value{grows, jitter} {
+			if v != nil && v.On {
+				d.w.Remark(v, foreign.Lost, "without waitDuration resilience4j ignores it, and waits 500ms each time")
+			}
+		}
+		grows, jitter = nil, nil
+	}
 	first := wait.SpanOr(500 * time.Millisecond)
 	factor := p.get("exponentialBackoffMultiplier").NumberOr(1.5)
 	b := backoff.Const(first)
@@ -251,6 +275,14 @@ func (d *draft) r4jWindow(p part) {
 }
 
 func (d *draft) r4jGrowth(p part, wait time.Duration) {
+	if p.get("waitDurationInOpenState") == nil {
+		for _, key := range []string{"enableExponentialBackoff", "enableRandomizedWait"} {
+			if v := p.get(key); v != nil && v.On {
+				d.w.Remark(v, foreign.Lost, "without waitDurationInOpenState resilience4j ignores it, and is open for 60s each time")
+			}
+		}
+		return
+	}
 	if grows := p.get("enableExponentialBackoff"); grows != nil && grows.On {
 		factor := p.get("exponentialBackoffMultiplier").NumberOr(1.5)
 		most := foreign.Bounded(p.get("exponentialMaxWaitDurationInOpenState").SpanOr(time.Hour))

@@ -2,6 +2,8 @@ package library
 
 import (
 	"math"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,13 +28,13 @@ const (
 )
 
 var retryRules = foreign.Sourced(r4jRetry, append([]foreign.Rule{
-	{Key: "maxAttempts", Shape: foreign.Whole(1, math.MaxInt32), Fate: foreign.Kept, To: "retry.attempts"},
+	{Key: "maxAttempts", Shape: foreign.Loosely(foreign.Whole(1, math.MaxInt32)), Fate: foreign.Kept, To: "retry.attempts"},
 	{Key: "waitDuration", Shape: springSpan, Fate: foreign.Kept, To: "retry.backoff.base"},
 	{Key: "enableExponentialBackoff", Shape: springFlag, Fate: foreign.Kept, To: "retry.backoff.kind"},
-	{Key: "exponentialBackoffMultiplier", Shape: foreign.Decimal(1, 1e6), Fate: foreign.Kept, To: "retry.backoff.kind"},
+	{Key: "exponentialBackoffMultiplier", Shape: foreign.Loosely(foreign.Decimal(1, 1e6)), Fate: foreign.Kept, To: "retry.backoff.kind"},
 	{Key: "exponentialMaxWaitDuration", Shape: springSpan, Fate: foreign.Kept, To: "retry.backoff.cap"},
 	{Key: "enableRandomizedWait", Shape: springFlag, Fate: foreign.Nearly, To: "retry.backoff.kind", Text: "waits are drawn around their middle there; here between a half and the whole of what the factor allows at most"},
-	{Key: "randomizedWaitFactor", Shape: foreign.Decimal(0, 1), Fate: foreign.Nearly, To: "retry.backoff.base", Text: "±{} of the wait there; here waits are drawn between a half and the whole, and the whole is as long as there"},
+	{Key: "randomizedWaitFactor", Shape: foreign.Loosely(foreign.Decimal(0, 1)), Fate: foreign.Nearly, To: "retry.backoff.base", Text: "±{} of the wait there; here waits are drawn between a half and the whole, and the whole is as long as there"},
 	{Key: "failAfterMaxAttempts", Shape: springFlag, Fate: foreign.Lost, Text: "here a call whose attempts are used up ends with the last attempt's answer or error, in any case"},
 	{Key: "ignoreClassBindingExceptions", Fate: foreign.Elsewhere, Text: byClass},
 	{Key: "retryExceptions", Fate: foreign.Lost, Text: byClass},
@@ -45,21 +47,21 @@ var retryRules = foreign.Sourced(r4jRetry, append([]foreign.Rule{
 
 var breakerRules = foreign.Sourced(r4jBreaker, append([]foreign.Rule{
 	{Key: "slidingWindowType", Shape: springWord("COUNT_BASED", "TIME_BASED"), Fate: foreign.Kept, To: "breaker.window"},
-	{Key: "slidingWindowSize", Shape: foreign.Whole(1, math.MaxInt32), Fate: foreign.Kept, To: "breaker.window"},
-	{Key: "minimumNumberOfCalls", Shape: foreign.Whole(1, math.MaxInt32), Fate: foreign.Kept, To: "breaker.min_calls"},
-	{Key: "failureRateThreshold", Shape: foreign.Decimal(0.0001, 100), Fate: foreign.Kept, To: "breaker.failure_rate"},
-	{Key: "slowCallRateThreshold", Shape: foreign.Decimal(0.0001, 100), Fate: foreign.Kept, To: "breaker.slow_rate"},
+	{Key: "slidingWindowSize", Shape: foreign.Loosely(foreign.Whole(1, math.MaxInt32)), Fate: foreign.Kept, To: "breaker.window"},
+	{Key: "minimumNumberOfCalls", Shape: foreign.Loosely(foreign.Whole(1, math.MaxInt32)), Fate: foreign.Kept, To: "breaker.min_calls"},
+	{Key: "failureRateThreshold", Shape: foreign.Loosely(foreign.Decimal(0.0001, 100)), Fate: foreign.Kept, To: "breaker.failure_rate"},
+	{Key: "slowCallRateThreshold", Shape: foreign.Loosely(foreign.Decimal(0.0001, 100)), Fate: foreign.Kept, To: "breaker.slow_rate"},
 	{Key: "slowCallDurationThreshold", Shape: springSpan, Fate: foreign.Kept, To: "breaker.slow_call"},
 	{Key: "waitDurationInOpenState", Shape: springSpan, Fate: foreign.Kept, To: "breaker.open"},
-	{Key: "permittedNumberOfCallsInHalfOpenState", Shape: foreign.Whole(1, math.MaxInt32), Fate: foreign.Kept, To: "breaker.probes"},
+	{Key: "permittedNumberOfCallsInHalfOpenState", Shape: foreign.Loosely(foreign.Whole(1, math.MaxInt32)), Fate: foreign.Kept, To: "breaker.probes"},
 	{Key: "maxWaitDurationInHalfOpenState", Shape: springSpan, Fate: foreign.Nearly, To: "breaker.probe_timeout", Text: "there half-open as a whole ends after {}; here each probe that has not ended by then counts as failed"},
 	{Key: "transitionToStateAfterWaitDuration", Fate: foreign.Lost, Text: "a probe that does not end opens the breaker again; probe_expiry_closes: true closes it"},
 	{Key: "automaticTransitionFromOpenToHalfOpenEnabled", Shape: springFlag, Fate: foreign.Nearly, Text: "no thread waits here: half-open begins with the first call after the open time, which is as early for who calls"},
 	{Key: "enableExponentialBackoff", Shape: springFlag, Fate: foreign.Kept, To: "breaker.open_growth"},
-	{Key: "exponentialBackoffMultiplier", Shape: foreign.Decimal(1, 1e6), Fate: foreign.Kept, To: "breaker.open_growth"},
+	{Key: "exponentialBackoffMultiplier", Shape: foreign.Loosely(foreign.Decimal(1, 1e6)), Fate: foreign.Kept, To: "breaker.open_growth"},
 	{Key: "exponentialMaxWaitDurationInOpenState", Shape: springSpan, Fate: foreign.Kept, To: "breaker.open_max"},
 	{Key: "enableRandomizedWait", Shape: springFlag, Fate: foreign.Nearly, To: "breaker.open_jitter", Text: "the open time is drawn around its middle there; here it is lengthened only, by as much at most"},
-	{Key: "randomizedWaitFactor", Shape: foreign.Decimal(0, 1), Fate: foreign.Nearly, To: "breaker.open_jitter", Text: "±{} of the open time there; here up to as much longer, never shorter"},
+	{Key: "randomizedWaitFactor", Shape: foreign.Loosely(foreign.Decimal(0, 1)), Fate: foreign.Nearly, To: "breaker.open_jitter", Text: "±{} of the open time there; here up to as much longer, never shorter"},
 	{Key: "recordExceptions", Fate: foreign.Lost, Text: byClass},
 	{Key: "ignoreExceptions", Fate: foreign.Lost, Text: byClass},
 	{Key: "recordFailurePredicate", Fate: foreign.Lost, Text: byClass},
@@ -72,23 +74,23 @@ var breakerRules = foreign.Sourced(r4jBreaker, append([]foreign.Rule{
 }, shared...))
 
 var bulkheadRules = foreign.Sourced(r4jBulkhead, append([]foreign.Rule{
-	{Key: "maxConcurrentCalls", Shape: foreign.Whole(1, math.MaxInt32), Fate: foreign.Kept, To: "bulkhead.limit"},
+	{Key: "maxConcurrentCalls", Shape: foreign.Loosely(foreign.Whole(1, math.MaxInt32)), Fate: foreign.Kept, To: "bulkhead.limit"},
 	{Key: "maxWaitDuration", Shape: springSpan, Fate: foreign.Kept, To: "bulkhead.queue_timeout"},
 	{Key: "writableStackTraceEnabled", Fate: foreign.Elsewhere, Text: isMetrics},
 	{Key: "fairCallHandlingEnabled", Fate: foreign.Nearly, Text: "the queue is first come, first served here, in any case"},
 }, shared...))
 
 var poolRules = foreign.Sourced(r4jBulkhead, append([]foreign.Rule{
-	{Key: "maxThreadPoolSize", Shape: foreign.Whole(1, math.MaxInt32), Fate: foreign.Kept, To: "bulkhead.limit"},
-	{Key: "coreThreadPoolSize", Shape: foreign.Whole(1, math.MaxInt32), Fate: foreign.Nearly, Text: "there {} threads work at once until the queue is full; here as many as maxThreadPoolSize do, before any waits"},
-	{Key: "queueCapacity", Shape: foreign.Whole(1, math.MaxInt32), Fate: foreign.Kept, To: "bulkhead.queue"},
+	{Key: "maxThreadPoolSize", Shape: foreign.Loosely(foreign.Whole(1, math.MaxInt32)), Fate: foreign.Kept, To: "bulkhead.limit"},
+	{Key: "coreThreadPoolSize", Shape: foreign.Loosely(foreign.Whole(1, math.MaxInt32)), Fate: foreign.Nearly, Text: "there {} threads work at once until the queue is full; here as many as maxThreadPoolSize do, before any waits"},
+	{Key: "queueCapacity", Shape: foreign.Loosely(foreign.Whole(1, math.MaxInt32)), Fate: foreign.Kept, To: "bulkhead.queue"},
 	{Key: "keepAliveDuration", Fate: foreign.Elsewhere, Text: "goroutines need no pool"},
 	{Key: "contextPropagators", Fate: foreign.Elsewhere, Text: "a context is passed on in any case"},
 	{Key: "writableStackTraceEnabled", Fate: foreign.Elsewhere, Text: isMetrics},
 }, shared...))
 
 var rateRules = foreign.Sourced(r4jRate, append([]foreign.Rule{
-	{Key: "limitForPeriod", Shape: foreign.Whole(1, math.MaxInt32), Fate: foreign.Nearly, To: "rate_limit.rate", Text: "all {} may start at the begin of a period there; here they start evenly, and as many at once after a pause"},
+	{Key: "limitForPeriod", Shape: foreign.Loosely(foreign.Whole(1, math.MaxInt32)), Fate: foreign.Nearly, To: "rate_limit.rate", Text: "all {} may start at the begin of a period there; here they start evenly, and as many at once after a pause"},
 	{Key: "limitRefreshPeriod", Shape: springSpan, Fate: foreign.Kept, To: "rate_limit.rate"},
 	{Key: "timeoutDuration", Shape: springSpan, Fate: foreign.Kept, To: "rate_limit.max_wait"},
 	{Key: "subscribeForEvents", Fate: foreign.Elsewhere, Text: isMetrics},
@@ -122,8 +124,21 @@ var sections = []struct {
 	{"timelimiter", timeRules},
 }
 
+// besides are keys of Spring that are about calls that fail, and are not resilience4j's.
+var besides = slices.Concat(
+	foreign.Stays("is Spring's own", "spring.*", "spring.cloud.*", "spring.cloud.openfeign.*", "spring.cloud.openfeign.client.*", "spring.cloud.openfeign.client.config.*.*"),
+	foreign.Sourced("https://docs.spring.io/spring-cloud-openfeign/reference/spring-cloud-openfeign.html", foreign.Under("spring.cloud.openfeign.client.config.*", []foreign.Rule{
+		{Key: "connectTimeout", Fate: foreign.Lost, Text: "{} ms for a connection of this client there: set it in the HTTP client's dialer"},
+		{Key: "readTimeout", Fate: foreign.Lost, Text: "{} ms without a byte end an attempt of this client there: write it as timeout.attempt"},
+		{Key: "retryer", Fate: foreign.Lost, Text: "this client repeats by itself there, beside resilience4j, and both multiply. It is not read: one of the two should be off"},
+	})),
+	foreign.Sourced("https://docs.spring.io/spring-cloud-gateway/reference/", []foreign.Rule{
+		{Key: "spring.cloud.gateway", Fate: foreign.Lost, Text: "Spring Cloud Gateway is not read: what its filters Retry, CircuitBreaker and RequestRateLimiter say is not said here"},
+	}),
+)
+
 var springTable = func() *foreign.Table {
-	all := [][]foreign.Rule{foreign.Stays("is Spring's own", "*")}
+	all := [][]foreign.Rule{foreign.Stays("is Spring's own", "*"), besides}
 	for _, s := range sections {
 		under := "resilience4j." + s.name
 		all = append(all,
@@ -141,6 +156,9 @@ func relaxed(key string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(key))
 }
 
+// springForm is a time as Spring writes it, where it is not ISO 8601's.
+var springForm = regexp.MustCompile(`(?i)^\+?\d+(ns|us|ms|s|m|h|d)?$`)
+
 // springSpan takes a time as Spring does: 500ms, 10s, PT10S, or a number of milliseconds.
 func springSpan(v *foreign.Value) (reason, proposal string) {
 	text := strings.TrimSpace(v.Tree.Text)
@@ -157,6 +175,10 @@ func springSpan(v *foreign.Value) (reason, proposal string) {
 	if strings.HasPrefix(strings.ToUpper(text), "P") {
 		return foreign.ISOSpan(v)
 	}
+	if reason, _ := foreign.GoSpan(v); reason == "" && !springForm.MatchString(text) {
+		return strconv.Quote(text) + " is no time of Spring: it takes one whole number with one unit", "write " + strconv.FormatInt(v.Span.Milliseconds(), 10) + "ms"
+	}
+	v.Span = 0
 	if days, ok := strings.CutSuffix(strings.ToLower(text), "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n < 100_000 {
 			v.Span, v.Text = time.Duration(n)*24*time.Hour, text

@@ -115,6 +115,9 @@ func (r *envoy) document(t *yamlstrict.Tree, path string) {
 	case "Bootstrap":
 		v := r.Read(t, envoyBootstrap, path)
 		r.clusters = append(r.clusters, v.Get("static_resources.clusters").All()...)
+		for _, layer := range treesOf(layered(t)) {
+			r.runtime(layer.Get("static_layer"), "")
+		}
 		for _, l := range v.Get("static_resources.listeners").All() {
 			r.listener(l)
 		}
@@ -139,17 +142,6 @@ func (r *envoy) document(t *yamlstrict.Tree, path string) {
 		}
 	default:
 		other(r.Walker, t)
-	}
-}
-
-func (r *envoy) listener(v *foreign.Value) {
-	for _, chain := range v.Get("filter_chains").All() {
-		for _, filter := range chain.Get("filters").All() {
-			manager := filter.Get("typed_config")
-			if config := manager.Get("route_config"); config != nil {
-				r.routes = append(r.routes, routesOf{config: config, manager: manager})
-			}
-		}
 	}
 }
 

@@ -73,9 +73,8 @@ var retryRules = foreign.Sourced(envoyRetry, slices.Concat([]foreign.Rule{
 	{Key: "hedge_policy.hedge_on_per_try_timeout", Shape: foreign.Flag, Fate: foreign.Lost, Text: "after per_try_timeout Envoy sends another request and takes the answer of either; here the attempt ends and a retry follows. hedge.max: 1 and hedge.delay do the same"},
 	{Key: "hedge_policy.initial_requests", Shape: protoLeast, Fate: foreign.Lost, Text: "Envoy has not implemented it: 1 request is sent"},
 	{Key: "hedge_policy.additional_request_chance", Fate: foreign.Lost, Text: "Envoy has not implemented it: 1 request is sent"},
-},
-	foreign.Stays(notFailing, "retry_policy_typed_config"),
-))
+	{Key: "retry_policy_typed_config", Fate: foreign.Lost, Text: "a retry policy of an extension is not read: what it repeats is not repeated here"},
+}))
 
 var routeRules = slices.Concat(
 	foreign.Sourced(envoyRoute, slices.Concat([]foreign.Rule{
@@ -201,14 +200,31 @@ var clusterRules = slices.Concat(
 
 const listenerFilter = "filter_chains[].filters[].typed_config"
 
+const unreadV2 = "config is the form of Envoy's API 2, which Envoy no longer takes: the connection manager below it is not read, and none of its routes is here"
+
 // listenerRules are those of a Listener. Of its filters only the connection manager of HTTP is read.
 var listenerRules = slices.Concat(
 	foreign.Stays(notFailing, "*", "filter_chains[].*", "filter_chains[].filters[].*", listenerFilter+".*", listenerFilter+".common_http_protocol_options.*"),
 	foreign.Sourced(envoyAPI+"listener/v3/listener.proto", []foreign.Rule{
+		{Key: "filter_chains[].filters[].config", Fate: foreign.Unknown, Text: unreadV2},
+		{Key: listenerFilter + ".http_filters[].name", Shape: foreign.Word, Fate: foreign.Elsewhere, Text: notFailing},
+		{Key: listenerFilter + ".http_filters[].*", Fate: foreign.Elsewhere, Text: notFailing},
 		{Key: listenerFilter + ".stream_idle_timeout", Shape: foreign.ProtoSpan, Fate: foreign.Nearly, To: "timeout.idle", Text: "a stream may bring nothing for {}; " + streams},
 		{Key: listenerFilter + ".common_http_protocol_options.max_stream_duration", Shape: foreign.ProtoSpan, Fate: foreign.Nearly, To: "timeout.body", Text: "a stream may last {} in all; " + wholeLot},
 	}),
 )
+
+// defaultChain moves rules of filter chains to the chain that counts where no other does.
+func defaultChain(rules []foreign.Rule) []foreign.Rule {
+	var moved []foreign.Rule
+	for _, r := range rules {
+		if strings.Contains(r.Key, "filter_chains[].") {
+			r.Key = strings.Replace(r.Key, "filter_chains[].", "default_filter_chain.", 1)
+			moved = append(moved, r)
+		}
+	}
+	return moved
+}
 
 var bootstrapRules = foreign.Stays(notFailing, "@type", "node", "admin", "dynamic_resources", "cluster_manager", "layered_runtime", "runtime", "stats_sinks", "stats_config", "stats_flush_interval", "stats_flush_on_admin",
 	"watchdog", "watchdogs", "tracing", "hds_config", "flags_path", "enable_dispatcher_stats", "header_prefix", "overload_manager", "use_tcp_for_dns_lookups", "dns_resolution_config",
@@ -220,9 +236,11 @@ var bootstrapRules = foreign.Stays(notFailing, "@type", "node", "admin", "dynami
 var (
 	envoyRoutes    = foreign.NewTable(refused, protoKey, routeRules)
 	envoyClusters  = foreign.NewTable(refused, protoKey, clusterRules)
-	envoyListeners = foreign.NewTable(refused, protoKey, listenerRules, foreign.Under(listenerFilter+".route_config", routeRules))
+	envoyListeners = foreign.NewTable(refused, protoKey, listenerAndRoutes, defaultChain(listenerAndRoutes))
 	envoyBootstrap = foreign.NewTable(refused, protoKey, bootstrapRules,
 		foreign.Under("static_resources.clusters[]", clusterRules),
-		foreign.Under("static_resources.listeners[]", listenerRules),
-		foreign.Under("static_resources.listeners[]."+listenerFilter+".route_config", routeRules))
+		foreign.Under("static_resources.listeners[]", listenerAndRoutes),
+		foreign.Under("static_resources.listeners[]", defaultChain(listenerAndRoutes)))
+
+	listenerAndRoutes = slices.Concat(listenerRules, foreign.Under(listenerFilter+".route_config", routeRules))
 )

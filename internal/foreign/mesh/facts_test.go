@@ -45,7 +45,7 @@ func TestWhatAFilePlays(t *testing.T) {
 			want := backoff.Full(50*time.Millisecond, 500*time.Millisecond)
 			return p.Retry.Backoff == want && n.Retry.Backoff == want
 		}},
-		{"retries without attempts are none", "istio", vs + "retries: {perTryTimeout: 1s}}", func(p, n policy.Policy) bool {
+		{"retries without attempts are none", "istio", vs + "retries: {backoff: 1s}}", func(p, n policy.Policy) bool {
 			return p.Retry.Attempts == 1 && n.Retry.Attempts == 1 && p.Timeout.Attempt == policy.Off && n.Timeout.Attempt == 0
 		}},
 		{"an attempt has no more time than its call", "istio", vs + "timeout: 1s, retries: {attempts: 1, perTryTimeout: 3s}}", func(p, n policy.Policy) bool {

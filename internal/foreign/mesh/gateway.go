@@ -93,6 +93,9 @@ func (r *gateway) begun(title string, at *foreign.Value) *plan {
 }
 
 func (r *gateway) rule(object, v *foreign.Value, i, of int) {
+	if answered(v) {
+		return
+	}
 	name := namespaceOf(object) + "/" + object.Get("metadata.name").Word("unnamed")
 	kind := textOf(object.Tree.Get("kind"))
 	p := r.begun(fmt.Sprintf("%s %s, rules[%d]", kind, name, i), v)
@@ -105,6 +108,13 @@ func (r *gateway) rule(object, v *foreign.Value, i, of int) {
 		name += fmt.Sprintf("/%d", i)
 	}
 	p.route(r.Walker, strings.TrimPrefix(name, "default/"))
+}
+
+// answered reports whether the proxy itself answers: with a redirect, or an error as nothing is behind the rule.
+func answered(rule *foreign.Value) bool {
+	return rule != nil && len(treesOf(rule.Tree.Get("backendRefs"))) == 0 && slices.ContainsFunc(treesOf(rule.Tree.Get("filters")), func(f *yamlstrict.Tree) bool {
+		return textOf(f.Get("type")) == "RequestRedirect"
+	})
 }
 
 func (r *gateway) times(p *plan, v *foreign.Value) {

@@ -1,8 +1,10 @@
 package mesh
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +17,7 @@ import (
 func likeIstio(_ []byte, documents []*yamlstrict.Tree) bool {
 	for _, o := range objects(documents) {
 		kind := o.Get("kind")
-		if strings.HasPrefix(textOf(o.Get("apiVersion")), "networking.istio.io/") && (textOf(kind) == "VirtualService" || textOf(kind) == "DestinationRule") {
+		if strings.HasPrefix(textOf(o.Get("apiVersion")), "networking.istio.io/") && slices.Contains([]string{"VirtualService", "DestinationRule", "EnvoyFilter"}, textOf(kind)) {
 			return true
 		}
 	}
@@ -25,29 +27,32 @@ func likeIstio(_ []byte, documents []*yamlstrict.Tree) bool {
 // istio is a file of Istio.
 type istio struct {
 	*foreign.Walker
-	rules []*destination
+	services []*foreign.Value          // VirtualServices
+	roots    map[string]*foreign.Value // routes that hand over, by where to
+	rules    []*destination
 }
 
 // destination is a DestinationRule.
 type destination struct {
 	*foreign.Value
-	host string // service.namespace
-	used map[string]bool
+	host    string // service.namespace
+	written string // as the file has it
+	used    map[string]bool
 }
 
 func readIstio(f *foreign.File) *foreign.Import {
 	r := &istio{Walker: foreign.NewWalker(f, "istio")}
-	var routes []*foreign.Value
 	for _, o := range objects(f.Documents) {
 		switch textOf(o.Get("kind")) {
 		case "VirtualService":
 			if v := r.Read(o, istioVirtualService, ""); v != nil {
-				routes = append(routes, v)
+				r.services = append(r.services, v)
 			}
 		case "DestinationRule":
 			if v := r.Read(o, istioDestinationRule, ""); v != nil {
 				d := &destination{Value: v, used: map[string]bool{}}
-				d.host = hostOf(v.Get("spec.host").Word(""), namespaceOf(v))
+				d.written = v.Get("spec.host").Word("")
+				d.host = hostOf(d.written, namespaceOf(v))
 				if d.host == "" {
 					r.Wrong(v, "a DestinationRule has no spec.host", "write the service that it is for")
 				}
@@ -57,7 +62,7 @@ func readIstio(f *foreign.File) *foreign.Import {
 			other(r.Walker, o)
 		}
 	}
-	for _, v := range routes {
+	for _, v := range r.services {
 		for i, http := range v.Get("spec.http").All() {
 			r.http(v, http, i)
 		}
@@ -106,12 +111,13 @@ func (r *istio) http(object, v *foreign.Value, i int) {
 	}
 	name := namespaceOf(object) + "/" + object.Get("metadata.name").Word("unnamed")
 	p := begun(fmt.Sprintf("VirtualService %s, http[%d]", name, i), v)
-	if call := v.Get("timeout"); call != nil {
+	root := r.root(object)
+	if call := cmp.Or(v.Get("timeout"), root.Get("timeout")); call != nil {
 		if p.call.take(call, call.Span); call.Span == 0 {
 			p.call.is = none
 		}
 	}
-	r.retries(v, p)
+	r.retries(cmp.Or(v.Get("retries"), root.Get("retries")), v, p)
 	r.destination(p, object, v)
 	label := v.Get("name").Word("")
 	if label == "" && len(object.Get("spec.http").All()) > 1 {
@@ -123,8 +129,7 @@ func (r *istio) http(object, v *foreign.Value, i int) {
 	p.route(r.Walker, strings.TrimPrefix(name, "default/"))
 }
 
-func (r *istio) retries(v *foreign.Value, p *plan) {
-	of := v.Get("retries")
+func (r *istio) retries(of, v *foreign.Value, p *plan) {
 	if at := of.Get("retryOn"); at != nil {
 		retryOn(r.Walker, p, at, nil, nil, true)
 	}
@@ -139,11 +144,17 @@ func (r *istio) retries(v *foreign.Value, p *plan) {
 	if p.tries.is == 1 {
 		p.statuses, p.codes = said[[]int]{}, said[[]policy.GRPCCode]{}
 		r.Remark(n, foreign.Kept, "no retries")
-		for _, key := range []string{"perTryTimeout", "backoff", "retryOn", "retryRemoteLocalities", "retryIgnorePreviousHosts"} {
+		for _, key := range []string{"perTryTimeout", "retryOn", "retryRemoteLocalities"} {
+			if at := of.Get(key); at != nil {
+				r.Wrong(at, "has no effect without attempts, and Istio refuses it", "write attempts, or leave it out")
+			}
+		}
+		for _, key := range []string{"backoff", "retryIgnorePreviousHosts"} {
 			r.Remark(of.Get(key), foreign.Lost, "without attempts Istio makes no retries and ignores it")
 		}
 		return
 	}
+
 	if at := of.Get("perTryTimeout"); at != nil {
 		p.attempt.take(at, at.Span)
 	}
@@ -156,49 +167,15 @@ func (r *istio) retries(v *foreign.Value, p *plan) {
 // tenfold is the longest wait that Envoy derives from its first one.
 func tenfold(d time.Duration) time.Duration { return min(d, math.MaxInt64/10) * 10 }
 
-// destination adds the DestinationRule of a route's first destination that has one.
+// destination adds the DestinationRules of a route's first destination that has some.
 func (r *istio) destination(p *plan, object, v *foreign.Value) {
 	for _, to := range v.Get("route").All() {
 		host := hostOf(to.Get("destination.host").Word(""), namespaceOf(object))
-		for _, d := range r.rules {
-			if host != "" && d.host == host {
-				r.rule(p, d, to.Get("destination.subset").Word(""), to.Get("destination.port.number").NumberOr(0))
-				return
-			}
+		if all := r.of(host); host != "" && all != nil {
+			r.rule(p, all, to.Get("destination.subset").Word(""), to.Get("destination.port.number").NumberOr(0))
+			return
 		}
 	}
-}
-
-// rule takes what a DestinationRule says of a subset and a port. A port's settings replace all others; a
-// subset's replace them section by section.
-func (r *istio) rule(p *plan, d *destination, subset string, port float64) {
-	from := []*foreign.Value{d.Get("spec.trafficPolicy")}
-	d.used[""] = true
-	for _, s := range d.Get("spec.subsets").All() {
-		if subset != "" && s.Get("name").Word("") == subset {
-			from = append(from, s.Get("trafficPolicy"))
-			d.used[subset] = true
-		}
-	}
-	for i := len(from) - 1; i >= 0; i-- {
-		for _, of := range from[i].Get("portLevelSettings").All() {
-			if port > 0 && of.Get("port.number").NumberOr(0) == port {
-				from, i = []*foreign.Value{of}, -1
-				break
-			}
-		}
-	}
-	section := func(key string) *foreign.Value {
-		for i := len(from) - 1; i >= 0; i-- {
-			if v := from[i].Get(key); v != nil {
-				return v
-			}
-		}
-		return nil
-	}
-	r.pool(p, section("connectionPool"))
-	r.retryBudget(p, section("retryBudget"))
-	r.outliers(p, section("outlierDetection"))
 }
 
 func (r *istio) pool(p *plan, v *foreign.Value) {
@@ -315,13 +292,13 @@ func (r *istio) alone(d *destination) {
 	base := strings.TrimPrefix(name, "default/")
 	if !d.used[""] {
 		p := begun("DestinationRule "+name, d.Get("spec"))
-		r.rule(p, d, "", 0)
+		r.rule(p, []*destination{d}, "", 0)
 		p.route(r.Walker, base)
 	}
 	for i, of := range d.Get("spec.trafficPolicy.portLevelSettings").All() {
 		port := of.Get("port.number").NumberOr(0)
 		p := begun(fmt.Sprintf("DestinationRule %s, port %v", name, port), of)
-		r.rule(p, d, "", port)
+		r.rule(p, []*destination{d}, "", port)
 		p.route(r.Walker, fmt.Sprintf("%s/port-%v", base, orNumber(port, i)))
 	}
 	for _, s := range d.Get("spec.subsets").All() {
@@ -330,7 +307,7 @@ func (r *istio) alone(d *destination) {
 			continue
 		}
 		p := begun("DestinationRule "+name+", subset "+subset, s)
-		r.rule(p, d, subset, 0)
+		r.rule(p, []*destination{d}, subset, 0)
 		p.route(r.Walker, base+"/"+subset)
 	}
 }

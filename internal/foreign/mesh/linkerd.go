@@ -47,8 +47,9 @@ type linkerd struct {
 // annotated is an object with its annotations.
 type annotated struct {
 	*foreign.Value
-	notes *foreign.Value
-	used  bool
+	notes    *foreign.Value
+	used     bool
+	profiled bool // a ServiceProfile says how it is called
 }
 
 func readLinkerd(f *foreign.File) *foreign.Import {
@@ -69,6 +70,9 @@ func readLinkerd(f *foreign.File) *foreign.Import {
 			other(r.Walker, o)
 		}
 	}
+	for _, v := range profiles {
+		r.profiled(v)
+	}
 	for _, v := range routes {
 		r.route(v)
 	}
@@ -76,7 +80,7 @@ func readLinkerd(f *foreign.File) *foreign.Import {
 		r.profile(v)
 	}
 	for _, s := range r.services {
-		if !s.used && r.says(s.notes) {
+		if !s.used && !s.profiled && r.says(s.notes) {
 			p := r.begun("Service "+fullName(s.Value), s.notes)
 			r.retries(p, s.notes)
 			r.times(p, s.notes)
@@ -85,6 +89,22 @@ func readLinkerd(f *foreign.File) *foreign.Import {
 		}
 	}
 	return r.Done()
+}
+
+// profiled says of the annotations of a Service with a ServiceProfile that the latter counts.
+func (r *linkerd) profiled(profile *foreign.Value) {
+	host := strings.TrimSuffix(profile.Get("metadata.name").Word(""), ".svc.cluster.local")
+	for _, s := range r.services {
+		if host != s.Get("metadata.name").Word("?")+"."+namespaceOf(s.Value) {
+			continue
+		}
+		s.profiled = true
+		for _, v := range s.notes.All() {
+			if v.Rule.Key != "*" {
+				r.Remark(v, foreign.Lost, "the Service has a ServiceProfile, and with one Linkerd reads neither annotations nor routes, and has no breaker")
+			}
+		}
+	}
 }
 
 func fullName(v *foreign.Value) string {
@@ -145,6 +165,10 @@ func (r *linkerd) route(v *annotated) {
 		}
 	}
 	var of *foreign.Value
+	if parent != nil && parent.profiled {
+		r.Remark(v.Value, foreign.Lost, "its Service has a ServiceProfile, and with one Linkerd does not read routes")
+		return
+	}
 	if parent != nil {
 		of = parent.notes
 	}
@@ -153,6 +177,9 @@ func (r *linkerd) route(v *annotated) {
 		rules = []*foreign.Value{nil}
 	}
 	for i, rule := range rules {
+		if answered(rule) {
+			continue
+		}
 		name, at := fullName(v.Value), rule
 		if at == nil {
 			at = v.Value

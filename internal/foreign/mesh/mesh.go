@@ -4,6 +4,8 @@
 package mesh
 
 import (
+	"strings"
+
 	"github.com/gabion-go/gabion/internal/foreign"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 )
@@ -38,6 +40,15 @@ func textOf(t *yamlstrict.Tree) string {
 	return t.Text
 }
 
+// notRead are kinds that say something about calls that fail, and are not read.
+var notRead = []struct{ group, kind, text string }{
+	{"networking.istio.io", "EnvoyFilter", "an EnvoyFilter changes what Istio makes for Envoy, also retries, times and bounds. It is not read: where it does, the mesh does not do what is said of it here"},
+	{"networking.istio.io", "Sidecar", "a Sidecar may bound the connections and requests that come in. It is not read: those bounds count in the mesh, and not here"},
+	{"install.istio.io", "IstioOperator", "meshConfig.defaultHttpRetryPolicy and other defaults of the mesh are not read: where they are set, a silent route does not do what is said of it here"},
+	{"gateway.envoyproxy.io", "BackendTrafficPolicy", "Envoy Gateway's retry, timeout, circuitBreaker and rateLimit are not read: what it says is done there, and not here"},
+	{"policy.linkerd.io", "HTTPLocalRateLimitPolicy", "it bounds the requests that a server takes, and is not read: rate_limit bounds those that are sent"},
+}
+
 // other says of an object of another kind that it is not read.
 func other(w *foreign.Walker, t *yamlstrict.Tree) {
 	kind := t.Get("kind")
@@ -49,5 +60,11 @@ func other(w *foreign.Walker, t *yamlstrict.Tree) {
 	if kind != nil {
 		v.Tree, v.Key = kind, kind
 	}
-	w.Remark(v, foreign.Elsewhere, text)
+	fate := foreign.Elsewhere
+	for _, o := range notRead {
+		if group, _, _ := strings.Cut(textOf(t.Get("apiVersion")), "/"); o.kind == textOf(kind) && o.group == group {
+			fate, text = foreign.Unknown, o.text
+		}
+	}
+	w.Remark(v, fate, text)
 }

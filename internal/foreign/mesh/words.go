@@ -135,6 +135,9 @@ func retryOn(w *foreign.Walker, p *plan, v *foreign.Value, statuses []int, at *f
 	for i := range words {
 		names = append(names, words[i].name)
 	}
+	if istio && strings.ContainsAny(v.Text, " \t") {
+		w.Wrong(v, "has blanks between its reasons, which Istio refuses", "write "+short(strings.Join(v.Words, ",")))
+	}
 	for _, name := range v.Words {
 		if n, err := strconv.Atoi(name); istio && err == nil && http.StatusText(n) != "" {
 			r.status(n)

@@ -1,0 +1,92 @@
+package mesh
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/gabion-go/gabion/internal/foreign"
+)
+
+// root is the route that hands over to a VirtualService. What the latter leaves out of times and retries, it has
+// from there.
+func (r *istio) root(delegate *foreign.Value) *foreign.Value {
+	if r.roots == nil {
+		r.roots = map[string]*foreign.Value{}
+		for _, s := range r.services {
+			for _, v := range s.Get("spec.http").All() {
+				if of := v.Get("delegate"); of != nil {
+					name := cmp.Or(textOf(of.Tree.Get("namespace")), namespaceOf(s)) + "/" + textOf(of.Tree.Get("name"))
+					r.roots[name] = cmp.Or(r.roots[name], v)
+				}
+			}
+		}
+	}
+	return r.roots[namespaceOf(delegate)+"/"+delegate.Get("metadata.name").Word("")]
+}
+
+// of finds the DestinationRules of a host: those that name it, else those of the longest pattern that it fits.
+func (r *istio) of(host string) (all []*destination) {
+	longest := -1
+	for _, d := range r.rules {
+		n := len(host) + 1
+		if end, pattern := strings.CutPrefix(d.written, "*"); pattern {
+			n = len(end)
+			if !strings.HasSuffix(host, end) && !strings.HasSuffix(host+".svc.cluster.local", end) {
+				continue
+			}
+		} else if d.host != host {
+			continue
+		}
+		if n > longest {
+			all, longest = nil, n
+		}
+		if n == longest {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// rule takes what DestinationRules say of a subset and a port. Of several for one host the first that says
+// something of all traffic counts for that, and the subsets of all. A port's settings replace all others; a
+// subset's replace them section by section.
+func (r *istio) rule(p *plan, all []*destination, subset string, port float64) {
+	from := []*foreign.Value{nil}
+	for _, d := range all {
+		d.used[""] = true
+		switch v := d.Get("spec.trafficPolicy"); {
+		case v == nil:
+		case from[0] == nil:
+			from[0] = v
+		default:
+			r.Remark(v, foreign.Lost, "another DestinationRule for this host comes before it, and its trafficPolicy counts")
+		}
+	}
+	for _, d := range all {
+		for _, s := range d.Get("spec.subsets").All() {
+			if subset != "" && s.Get("name").Word("") == subset && len(from) == 1 {
+				from = append(from, s.Get("trafficPolicy"))
+				d.used[subset] = true
+			}
+		}
+	}
+	for i := len(from) - 1; i >= 0; i-- {
+		for _, of := range from[i].Get("portLevelSettings").All() {
+			if port > 0 && of.Get("port.number").NumberOr(0) == port {
+				from, i = []*foreign.Value{of}, -1
+				break
+			}
+		}
+	}
+	section := func(key string) *foreign.Value {
+		for i := len(from) - 1; i >= 0; i-- {
+			if v := from[i].Get(key); v != nil {
+				return v
+			}
+		}
+		return nil
+	}
+	r.pool(p, section("connectionPool"))
+	r.retryBudget(p, section("retryBudget"))
+	r.outliers(p, section("outlierDetection"))
+}
