@@ -5,30 +5,37 @@ import (
 	"go/token"
 	"go/types"
 	"regexp"
+	"slices"
 
 	"golang.org/x/tools/go/ast/inspector"
 )
 
 // answerNotTaken is G127.
 func answerNotTaken(c *check) {
-	for ch := range channels(c) {
-		send, several := sendsOf(c, ch)
+	for ch, block := range channels(c) {
+		send, starts := sendsOf(c, ch)
 		if send == nil {
 			continue
 		}
-		if sel := leavesWithout(c, ch); sel != nil {
+		w := &taking{c: c, ch: ch, starts: starts}
+		if rest := w.block(block, 0); rest > 0 {
+			w.left = max(w.left, rest)
+		}
+		switch sel := leavesWithout(c, ch); {
+		case w.lost || w.left == 0:
+		case sel != nil:
 			c.report(send, nil, "nothing receives from %s when the select on line %d returns for another reason: the goroutine stays here for ever, with all that it holds, once for each timeout; "+
 				"give the channel room for each result: make(chan T, 1)", ch.Name(), c.fset.Position(sel.Pos()).Line)
-		} else if several && receivesOnce(c, ch) {
-			c.report(send, nil, "several goroutines send to %s, and one result is received: the others stay here for ever, with all that they hold; "+
+		default:
+			c.report(send, nil, "more goroutines send to %s than results are received on some path: the others stay here for ever, with all that they hold; "+
 				"give the channel room for each result: make(chan T, n)", ch.Name())
 		}
 	}
 }
 
-// channels are the local variables whose only value is a channel without room.
-func channels(c *check) map[*types.Var]bool {
-	found := map[*types.Var]bool{}
+// channels are the local variables whose only value is a channel without room, with what comes after in their block.
+func channels(c *check) map[*types.Var][]ast.Stmt {
+	found := map[*types.Var][]ast.Stmt{}
 	c.eachCall(func(at inspector.Cursor, call *ast.CallExpr) {
 		id, is := call.Fun.(*ast.Ident)
 		if !is || c.info.Uses[id] != types.Universe.Lookup("make") || len(call.Args) != 1 {
@@ -42,82 +49,75 @@ func channels(c *check) map[*types.Var]bool {
 		if !is || v.IsField() || v.Parent() == c.pkg.Scope() || len(c.values[v]) != 1 {
 			return
 		}
-		if _, is := v.Type().Underlying().(*types.Chan); is {
-			found[v] = true
+		block, is := at.Parent().Parent().Node().(*ast.BlockStmt)
+		if _, isChan := v.Type().Underlying().(*types.Chan); is && isChan && !ofMain(c, at) {
+			found[v] = block.List[slices.Index(block.List, ast.Stmt(as))+1:]
 		}
 	})
 	return found
 }
 
-// sendsOf returns where goroutines send their result to a channel, if nothing but sends and receives are done with it. Several is
-// whether more than one goroutine does.
-func sendsOf(c *check, ch *types.Var) (send *ast.SendStmt, several bool) {
-	started := 0
-	work := map[*ast.FuncLit]bool{}
+// ofMain reports whether a place is in the function after which the program ends.
+func ofMain(c *check, at inspector.Cursor) bool {
+	fn, _, _ := enclosing(at)
+	_, name, _ := functionOf(fn)
+	return name == "main" && c.pkg.Name() == "main"
+}
+
+// sendsOf returns where goroutines send their result to a channel, if nothing but sends and receives are done with it, and what starts them.
+func sendsOf(c *check, ch *types.Var) (send *ast.SendStmt, starts map[ast.Node]bool) {
+	starts = map[ast.Node]bool{}
 	for _, use := range c.uses[ch] {
 		switch p := use.Parent().Node().(type) {
 		case *ast.SendStmt:
-			lit, times := goes(c, use.Parent())
-			if p.Chan != ast.Expr(use.Node().(*ast.Ident)) || lit == nil {
-				return nil, false
+			if p.Chan != ast.Expr(use.Node().(*ast.Ident)) || !goes(c, use.Parent(), starts) {
+				return nil, nil
 			}
-			if send = p; !work[lit] {
-				work[lit] = true
-				started += times
-			}
+			send = p
 		case *ast.UnaryExpr:
 			if p.Op != token.ARROW {
-				return nil, false
+				return nil, nil
 			}
 		case *ast.CallExpr: // go find(ctx, ch)
 			s := sendOfGo(c, use, p)
 			if s == nil {
-				return nil, false
+				return nil, nil
 			}
 			send = s
-			started += 1 + loopsAround(use)
+			starts[use.Parent().Parent().Node()] = true
 		default:
-			return nil, false
+			return nil, nil
 		}
 	}
-	return send, started > 1
+	return send, starts
 }
 
-func loopsAround(at inspector.Cursor) (n int) {
-	for e := range at.Enclosing((*ast.ForStmt)(nil), (*ast.RangeStmt)(nil), (*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)) {
-		switch e.Node().(type) {
-		case *ast.FuncDecl, *ast.FuncLit:
-			return n
-		}
-		n++
-	}
-	return n
-}
-
-// goes returns the function literal that ends with a send, as the last thing or before a return, and that go runs, itself or by its variable; and how often.
-func goes(c *check, send inspector.Cursor) (lit *ast.FuncLit, times int) {
+// goes reports whether a send is the last thing of a function literal, or before a return, that go runs, itself or by its variable. It notes
+// the go statements.
+func goes(c *check, send inspector.Cursor, starts map[ast.Node]bool) bool {
 	for e := range send.Enclosing((*ast.FuncLit)(nil), (*ast.ForStmt)(nil), (*ast.RangeStmt)(nil), (*ast.CommClause)(nil), (*ast.FuncDecl)(nil)) {
 		lit, is := e.Node().(*ast.FuncLit)
 		if !is || !endsThere(lit.Body, send.Node().(*ast.SendStmt)) {
-			return nil, 0
+			return false
 		}
 		switch p := e.Parent().Node().(type) {
 		case *ast.CallExpr:
 			if _, isGo := e.Parent().Parent().Node().(*ast.GoStmt); isGo && p.Fun == ast.Expr(lit) {
-				return lit, 1 + loopsAround(e.Parent())
+				starts[e.Parent().Parent().Node()] = true
+				return true
 			}
 		case *ast.AssignStmt:
 			v, is := c.object(p.Lhs[0]).(*types.Var)
 			if is && len(p.Lhs) == 1 && onlyGoes(c, v) {
 				for _, use := range c.uses[v] {
-					times += 1 + loopsAround(use)
+					starts[use.Parent().Parent().Node()] = true
 				}
-				return lit, times
+				return true
 			}
 		}
-		return nil, 0
+		return false
 	}
-	return nil, 0
+	return false
 }
 
 // endsThere reports whether nothing but a return comes after a send: at the end of a function, or of a branch of it.
@@ -177,21 +177,7 @@ func onlyGoes(c *check, f *types.Var) bool {
 	return len(c.uses[f]) > 0
 }
 
-// receivesOnce reports whether a function receives from a channel in one place, and not in a loop, or in a select whose cases all leave.
-func receivesOnce(c *check, ch *types.Var) bool {
-	n := 0
-	for _, use := range c.uses[ch] {
-		if p, is := use.Parent().Node().(*ast.UnaryExpr); is && p.Op == token.ARROW {
-			n++
-			if loopsAround(use) > 0 {
-				return false
-			}
-		}
-	}
-	return n == 1
-}
-
-// leavesWithout returns a select that receives from a channel and has another case that returns without.
+// leavesWithout returns a select that receives from a channel and has another case that does not.
 func leavesWithout(c *check, ch *types.Var) *ast.SelectStmt {
 	for _, use := range c.uses[ch] {
 		for e := range use.Enclosing((*ast.CommClause)(nil), (*ast.FuncLit)(nil)) {
@@ -201,7 +187,7 @@ func leavesWithout(c *check, ch *types.Var) *ast.SelectStmt {
 			}
 			sel := e.Parent().Parent().Node().(*ast.SelectStmt)
 			for _, other := range sel.Body.List {
-				if other := other.(*ast.CommClause); other != clause && !c.usesObject(other, ch) && (returns(other.Body) || receivesOnce(c, ch)) {
+				if other := other.(*ast.CommClause); other != clause && !c.usesObject(other, ch) && returns(other.Body) {
 					return sel
 				}
 			}

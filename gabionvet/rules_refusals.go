@@ -2,6 +2,7 @@ package gabionvet
 
 import (
 	"go/ast"
+	"go/token"
 	"regexp"
 )
 
@@ -94,14 +95,17 @@ func returnsError(c *check, b *ast.BlockStmt) bool {
 	return is && c.is(call, "fmt.Errorf", "errors.New")
 }
 
-// leaveBefore reports whether an answer leaves the loop on some path, other than by its bound.
-func (e exit) leaveBefore() bool { return e.out.has(ok, 0, 0) }
+// leaveBefore reports whether an answer leaves the loop on some path, other than by its bound or as the context has ended.
+func (e exit) leaveBefore() bool { return e.out.has(ok, 0, waited) }
 
-// statusFlag marks paths that have seen the status.
+// statusFlag marks paths that have seen the status, and those on which a context has ended.
 func (l *retryLoop) statusFlag(u *unit) func(ast.Node) uint8 {
 	return func(n ast.Node) uint8 {
 		if e, is := n.(ast.Expr); is && u.isStatus(e) {
 			return marked
+		}
+		if r, is := n.(*ast.UnaryExpr); is && r.Op == token.ARROW && ofContext(u, r.X, "Done") != nil {
+			return waited
 		}
 		return 0
 	}

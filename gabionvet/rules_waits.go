@@ -26,7 +26,7 @@ func deadContext(c *check) {
 		case *ast.CommClause:
 			if s, is := n.Comm.(*ast.ExprStmt); is {
 				if r, is := s.X.(*ast.UnaryExpr); is && r.Op == token.ARROW {
-					ctx, body = ofContext(c, r.X, "Done"), n.Body
+					ctx, body = ofContext(c.unit, r.X, "Done"), n.Body
 				}
 			}
 		}
@@ -66,22 +66,22 @@ func endedIf(c *check, cond ast.Expr) types.Object {
 		}
 		return endedIf(c, b.Y)
 	case b.Op == token.NEQ && c.isNil(b.Y) || b.Op == token.EQL && !c.isNil(b.Y):
-		return ofContext(c, b.X, "Err")
+		return ofContext(c.unit, b.X, "Err")
 	}
 	return nil
 }
 
 // ofContext returns the context whose method a call is of.
-func ofContext(c *check, e ast.Expr, method string) types.Object {
+func ofContext(u *unit, e ast.Expr, method string) types.Object {
 	call, is := ast.Unparen(e).(*ast.CallExpr)
 	if !is {
 		return nil
 	}
 	sel, is := call.Fun.(*ast.SelectorExpr)
-	if !is || sel.Sel.Name != method || !isContext(c.typeOf(sel.X)) {
+	if !is || sel.Sel.Name != method || !isContext(u.typeOf(sel.X)) {
 		return nil
 	}
-	return c.object(sel.X)
+	return u.object(sel.X)
 }
 
 // few is how often a loop may try at once: a connection that broke while it was idle is worth that.

@@ -25,7 +25,7 @@ func TestMistakesPlantedUnaware(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, set := range []string{"one", "two", "three", "four", "five", "six"} {
+	for _, set := range []string{"one", "two", "three", "four", "five", "six", "seven"} {
 		list, err := os.ReadFile("testdata/src/unaware/" + set + "/mistakes.txt")
 		if err != nil {
 			t.Fatal(err)
@@ -58,7 +58,7 @@ func TestMistakesPlantedUnaware(t *testing.T) {
 				t.Errorf("%s: %s finds nothing, but %v does", name, rules[name], found[name])
 			}
 		}
-		if want := fmt.Sprintf("| %s | %d of %d |", set, n, len(names)); len(names) != 13 || !strings.Contains(string(page), want) {
+		if want := fmt.Sprintf("| %s | %d of %d |", set, n, len(names)); len(names) < 13 || !strings.Contains(string(page), want) {
 			t.Errorf("the page does not have %q", want)
 		}
 		if os.Getenv("SHOW") != "" {
