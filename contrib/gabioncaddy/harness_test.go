@@ -30,7 +30,7 @@ dependencies:
   api:
     preset: external-api
     timeout: {call: 5s}
-    retry: {attempts: 3, backoff: {base: 1ms, cap: 2ms}}
+    retry: {attempts: 3, budget: off, backoff: {base: 1ms, cap: 2ms}}
 `
 
 func newSite(t *testing.T, yaml string) *site {

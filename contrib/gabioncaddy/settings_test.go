@@ -8,20 +8,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
+
 	"github.com/gabion-go/gabion/gabionproxy"
 )
 
 func TestMistakesAreNamed(t *testing.T) {
 	const to = "reverse_proxy http://127.0.0.1:1 {\n"
 	for _, c := range []struct{ fact, site, says string }{
-		{"an argument", to + "transport gabion api\n}", "Caddyfile:10: transport gabion takes no arguments: write config and dependency into its block"},
-		{"an unknown key", to + "transport gabion {\nretries 3\n}\n}", `Caddyfile:11: transport gabion has no "retries": it has config, dependency and http`},
-		{"a key without its word", to + "transport gabion {\nconfig\n}\n}", "Caddyfile:11: config takes one argument"},
-		{"a key with two words", to + "transport gabion {\nconfig a b\n}\n}", "Caddyfile:11: config takes one argument"},
-		{"a key twice", to + "transport gabion {\nconfig a\nconfig b\n}\n}", "Caddyfile:12: config is there twice"},
+		{"an argument", to + "transport gabion api\n}", "transport gabion takes no arguments: write config and dependency into its block, at Caddyfile:11"},
+		{"an unknown key", to + "transport gabion {\nretries 3\n}\n}", `transport gabion has no "retries": it has config, dependency and http; settings of connections, such as tls, go into http, at Caddyfile:12`},
+		{"a key without its word", to + "transport gabion {\nconfig\n}\n}", "config takes one argument, at Caddyfile:12"},
+		{"a key with two words", to + "transport gabion {\nconfig a b\n}\n}", "config takes one argument, at Caddyfile:12"},
+		{"a key twice", to + "transport gabion {\nconfig a\nconfig b\n}\n}", "config is there twice, at Caddyfile:13"},
 		{"no file", to + "transport gabion {\ndependency api\n}\n}", "needs config, which is gabion's file"},
 		{"no dependency", to + "transport gabion {\nconfig FILE\n}\n}", "needs dependency, which is a name in gabion's file"},
-		{"a key that transport http does not have", to + "transport gabion {\nconfig FILE\ndependency api\nhttp {\nwrong\n}\n}\n}", "Caddyfile:14: unrecognized subdirective wrong"},
+		{"a key that transport http does not have", to + "transport gabion {\nconfig FILE\ndependency api\nhttp {\nwrong\n}\n}\n}", "unrecognized subdirective wrong, at Caddyfile:15"},
 		{"a file that is not there", to + "transport gabion {\nconfig FILE.none\ndependency api\n}\n}", "no such file"},
 		{"a dependency that the file does not have", to + "transport gabion {\nconfig FILE\ndependency other\n}\n}", `has no dependency "other"; it has ["api"]`},
 		{"retries of Caddy's own", to + "lb_retries 3\nUSE\n}", "would multiply the attempts of transport gabion"},
@@ -43,7 +45,7 @@ func TestAFileWithMistakesIsRefused(t *testing.T) {
 	if err := s.load("reverse_proxy http://127.0.0.1:1 {\nUSE\n}"); err == nil || !strings.Contains(err.Error(), "attemps") || !strings.Contains(err.Error(), ":3:") {
 		t.Errorf("got %v, want the line of the mistake", err)
 	}
-	s.write("version: 1\ndependencies:\n  api: {preset: external-api, endpoints: {list: [{url: \"http://127.0.0.1:1\"}, {url: \"http://127.0.0.1:2\"}]}}\n")
+	s.write("version: 1\ndependencies:\n  api: {preset: external-api, endpoints: {list: [a, b]}}\n")
 	if err := s.load("reverse_proxy http://127.0.0.1:1 {\nUSE\n}"); err == nil || !strings.Contains(err.Error(), "has endpoints of its own") {
 		t.Errorf("got %v", err)
 	}
@@ -138,5 +140,22 @@ func TestActiveHealthChecksAreNoCalls(t *testing.T) {
 	}
 	if resp, _ := s.ask("GET", "/", ""); resp.Header.Get(gabionproxy.HeaderReason) != "breaker_open" {
 		t.Errorf("%d, headers %v", resp.StatusCode, resp.Header)
+	}
+}
+
+func TestSettingsInJSON(t *testing.T) {
+	var seen atomic.Int32
+	to := server(t, failing(1, 503, &seen))
+	s := newSite(t, policies)
+	t.Setenv("POLICIES", s.file)
+	err := caddy.Load([]byte(`{"admin": {"disabled": true, "config": {"persist": false}}, "logging": {"logs": {"default": {"writer": {"output": "discard"}}}},
+		"apps": {"http": {"servers": {"one": {"listen": ["`+s.addr+`"], "automatic_https": {"disable": true}, "routes": [{"handle": [{"handler": "reverse_proxy",
+		"upstreams": [{"dial": "`+strings.TrimPrefix(to, "http://")+`"}],
+		"transport": {"protocol": "gabion", "config": "{env.POLICIES}", "dependency": "api", "http": {"dial_timeout": "1s"}}}]}]}}}}}`), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, body := s.ask("GET", "/", ""); resp.StatusCode != 200 || resp.Header.Get(gabionproxy.HeaderAttempts) != "2" {
+		t.Errorf("got %d %q", resp.StatusCode, body)
 	}
 }

@@ -66,7 +66,7 @@ func (t *Transport) Provision(ctx caddy.Context) error {
 		return err
 	}
 	t.group, t.under = g, t.Dependency
-	t.sends, err = g.proxy.Transport(t.Dependency, t.HTTP)
+	t.sends, err = g.proxy.Transport(t.Dependency, attempts{t.HTTP})
 	return err
 }
 
@@ -113,7 +113,7 @@ func (t *Transport) Cleanup() error {
 // RoundTrip sends a request by its dependency's policy. Refusals are answers, with problem+json. Active health checks are
 // sent without the policy, since their result is about the server alone.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Context().Value(caddyhttp.ServerCtxKey) == nil {
+	if r.Context().Value(caddyhttp.VarsCtxKey) == nil {
 		return t.HTTP.RoundTrip(r)
 	}
 	if r.URL.Scheme == "" {
