@@ -1,0 +1,124 @@
+package gabioncaddy
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	_ "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile" // the adapter of Caddyfiles
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/standard"
+	_ "github.com/caddyserver/caddy/v2/modules/logging" // without which nothing is silenced
+)
+
+// site is the real Caddy in this process, with one site.
+type site struct {
+	t    *testing.T
+	file string // gabion's
+	addr string
+}
+
+// policies are what tests without a file of their own use.
+const policies = `version: 1
+dependencies:
+  api:
+    preset: external-api
+    timeout: {call: 5s}
+    retry: {attempts: 3, budget: off, backoff: {base: 1ms, cap: 2ms}}
+`
+
+func newSite(t *testing.T, yaml string) *site {
+	t.Helper()
+	s := &site{t: t, file: filepath.Join(t.TempDir(), "gabion.yaml"), addr: freePort(t)}
+	s.write(yaml)
+	t.Cleanup(func() {
+		if err := caddy.Stop(); err != nil {
+			t.Error("Caddy did not stop:", err)
+		}
+		if n, used := groups.References(s.file); used {
+			t.Errorf("%d transports still use the file", n)
+		}
+	})
+	return s
+}
+
+// write puts a file at its place at once, as editors and deployments do.
+func (s *site) write(yaml string) {
+	s.t.Helper()
+	if err := os.WriteFile(s.file+".new", []byte(yaml), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Rename(s.file+".new", s.file); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// load gives Caddy a site with these directives, in which FILE is gabion's file and USE the plain transport.
+func (s *site) load(directives string) error {
+	s.t.Helper()
+	text := "{\n\tadmin off\n\tauto_https off\n\tpersist_config off\n\tlog {\n\t\toutput discard\n\t}\n}\nhttp://" + s.addr + " {\n" + directives + "\n}\n"
+	text = strings.ReplaceAll(text, "USE", "transport gabion {\n\t\tconfig FILE\n\t\tdependency api\n\t}")
+	text = strings.ReplaceAll(text, "FILE", s.file)
+	json, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
+	if err != nil {
+		return err
+	}
+	return caddy.Load(json, true)
+}
+
+func (s *site) mustLoad(directives string) {
+	s.t.Helper()
+	if err := s.load(directives); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// ask sends a request to the site.
+func (s *site) ask(method, path, body string, headers ...string) (*http.Response, string) {
+	s.t.Helper()
+	var from io.Reader
+	if body != "" {
+		from = strings.NewReader(body)
+	}
+	r, err := http.NewRequestWithContext(s.t.Context(), method, "http://"+s.addr+path, from)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return resp, string(text)
+}
+
+// server starts a server, and returns its address.
+func server(t *testing.T, h http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
