@@ -9,8 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,25 +24,29 @@ type snippet struct {
 	page, heading string // the program is the first block of code under the heading
 	file          string // what it is called, in a directory of its own
 	argv          func(t *testing.T) []string
-	streams       bool // it reads a stream, and does not pay
+	breaks        string // it reads a stream and does not pay: what it says when that breaks
+	without       string // what is left out of it
 }
 
 var snippets = []snippet{
-	{"python.md", "requests", "pay.py", withPython("requests"), false},
-	{"python.md", "httpx", "pay.py", withPython("httpx"), false},
-	{"python.md", "A stream", "stream.py", withPython("httpx"), true},
-	{"python.md", "OpenAI", "chat.py", withPython("openai"), true},
-	{"node.md", "fetch", "pay.js", withNode("fs"), false},
-	{"node.md", "undici", "stream.js", withNode("undici"), true},
-	{"node.md", "OpenAI", "chat.js", withNode("openai"), true},
-	{"php.md", "curl", "pay.php", withPHP("curl"), false},
-	{"php.md", "Guzzle", "pay.php", withPHP("guzzle"), false},
-	{"php.md", "A stream", "stream.php", withPHP("guzzle"), true},
-	{"java.md", "HttpClient", "Pay.java", withJava, false},
-	{"java.md", "A stream", "Tell.java", withJava, true},
-	{"dotnet.md", "HttpClient", "Program.cs", withDotnet, false},
-	{"dotnet.md", "A stream", "Program.cs", withDotnet, true},
+	{"python.md", "requests", "pay.py", withPython("requests"), "", ""},
+	{"python.md", "httpx", "pay.py", withPython("httpx"), "", ""},
+	{"python.md", "A stream", "stream.py", withPython("httpx"), "RemoteProtocolError", ""},
+	{"python.md", "OpenAI", "chat.py", withPython("openai"), "peer closed", ""},
+	{"node.md", "fetch", "pay.js", withNode("fs"), "", ""},
+	{"node.md", "undici", "stream.js", withNode("undici"), "terminated", ""},
+	{"node.md", "OpenAI", "chat.js", withNode("openai"), "terminated", ""},
+	{"php.md", "curl", "pay.php", withPHP("curl"), "", ""},
+	{"php.md", "Guzzle", "pay.php", withPHP("guzzle"), "", ""},
+	{"php.md", "A stream", "stream.php", withPHP("guzzle"), endsQuietly, ""},
+	{"java.md", "HttpClient", "Pay.java", withJava, "", ""},
+	{"java.md", "A stream", "Tell.java", withJava, "UncheckedIOException", ""},
+	{"dotnet.md", "HttpClient", "Program.cs", withDotnet, "", ""},
+	{"dotnet.md", "A stream", "Program.cs", withDotnet, "IOException", ""},
 }
+
+// endsQuietly is a stream that breaks and looks as if it had ended.
+const endsQuietly = "quietly"
 
 // code returns the program under a heading of a page.
 func (s snippet) code(t *testing.T) string {
@@ -66,6 +72,10 @@ func (s snippet) start(t *testing.T, payments, llm string) *exec.Cmd {
 	if !strings.Contains(code, "//127.0.0.1:900") {
 		t.Fatalf("%s, %s: it does not go to the proxy", s.page, s.heading)
 	}
+	if !strings.Contains(code, s.without) {
+		t.Fatalf("%s, %s: it has no %s", s.page, s.heading, s.without)
+	}
+	code = strings.Replace(code, s.without, "", 1)
 	argv, dir := s.argv(t), t.TempDir()
 	for name, text := range beside {
 		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700); err != nil {
@@ -98,7 +108,7 @@ func withPython(module string) func(t *testing.T) []string {
 	return func(t *testing.T) []string {
 		argv := []string{"-c", "import " + module}
 		if module == "openai" && exec.CommandContext(t.Context(), "python3", argv...).Run() != nil {
-			t.Skip("the Python package openai is not installed, and no system's archive has it")
+			t.Skip("the Python package openai is not installed, and .ci/clients can't do it")
 		}
 		return []string{installed(t, "Python's "+module, argv, "python3", "/usr/bin/python3")}
 	}
@@ -132,9 +142,9 @@ func withJava(t *testing.T) []string {
 // withDotnet skips: no package of .NET is in Debian's archive, so .ci/clients can't install it.
 func withDotnet(t *testing.T) []string {
 	if _, err := exec.LookPath("dotnet"); err != nil {
-		t.Skip("dotnet is not installed, and no system's archive has it")
+		t.Skip("dotnet is not installed, and .ci/clients can't do it")
 	}
-	return []string{"dotnet", "run", "--project", "pay.csproj", "--property:File="}
+	return []string{"dotnet", "run", "--project", "pay.csproj", "--"}
 }
 
 // modulesOfNode is where .ci/clients installs what Node's programs require.
@@ -172,6 +182,8 @@ type provider struct {
 	t    *testing.T
 	more chan struct{} // closed when the first half was read
 
+	breaks bool // the stream ends after its first half
+
 	mu      sync.Mutex
 	came    int
 	charged map[string]int // by key
@@ -194,6 +206,9 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/v1/chat/completions":
 		w.Header().Set("Content-Type", "text/event-stream")
 		p.chunk(w, "once upon ")
+		if p.breaks {
+			panic(http.ErrAbortHandler)
+		}
 		select {
 		case <-p.more:
 		case <-time.After(10 * time.Second):
@@ -239,8 +254,10 @@ func TestPagesForOtherLanguages(t *testing.T) {
 			defer server.Close()
 			payments, llm := behind(t, server.URL)
 			cmd := s.start(t, payments, llm)
-			if s.streams {
+			if s.breaks != "" {
 				p.tell(t, cmd)
+				p.breaks = true
+				s.broken(t, s.start(t, payments, llm))
 				return
 			}
 			out, err := cmd.CombinedOutput()
@@ -256,6 +273,18 @@ func TestPagesForOtherLanguages(t *testing.T) {
 				t.Errorf("the program does not know that nothing was sent: %v\n%s", err, out)
 			}
 		})
+	}
+}
+
+// broken runs a program whose stream breaks. It says so, or the page says that it can't know.
+func (s snippet) broken(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	if !strings.Contains(string(out), "once upon ") || strings.Contains(string(out), "a time") {
+		t.Errorf("the stream that breaks: %s", out)
+	}
+	if quiet := s.breaks == endsQuietly; (err == nil) != quiet || !quiet && !strings.Contains(string(out), s.breaks) {
+		t.Errorf("the stream that breaks: %v\n%s", err, out)
 	}
 }
 
@@ -280,5 +309,44 @@ func (p *provider) tell(t *testing.T, cmd *exec.Cmd) {
 	}
 	if p.came != 3 {
 		t.Errorf("%d requests came", p.came)
+	}
+}
+
+// An SDK with its own retries on, as it is without a change, adds none to what the proxy did: the proxy
+// says that it should not.
+func TestTheRetriesOfAnSDKAddNone(t *testing.T) {
+	long(t, "Node is started")
+	var came atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		came.Add(1)
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer server.Close()
+	s := snippets[slices.IndexFunc(snippets, func(s snippet) bool { return s.page == "node.md" && s.heading == "OpenAI" })]
+	s.without = "maxRetries: 0, "
+	for to, sent := range map[string]int64{server.URL: 3, "http://" + addresses(t, 1)[0]: 0} {
+		came.Store(0)
+		_, llm := behind(t, to)
+		began := time.Now()
+		out, err := s.start(t, "", llm).CombinedOutput()
+		if err == nil || came.Load() != sent || !strings.Contains(string(out), "APIError") && !strings.Contains(string(out), "ServerError") {
+			t.Errorf("%d attempts of %d after %v: %v\n%s", came.Load(), sent, time.Since(began), err, out)
+		}
+	}
+}
+
+// Java's client asks for HTTP/2 on a plain connection unless it is told not to. The proxy declines, and the
+// POST is repeated as any other.
+func TestJavaAsksForHTTP2(t *testing.T) {
+	long(t, "Java compiles")
+	s := snippets[slices.IndexFunc(snippets, func(s snippet) bool { return s.page == "java.md" && s.heading == "HttpClient" })]
+	s.without = ".version(HttpClient.Version.HTTP_1_1)"
+	p := &provider{t: t, charged: map[string]int{}}
+	server := httptest.NewServer(p)
+	defer server.Close()
+	payments, llm := behind(t, server.URL)
+	out, err := s.start(t, payments, llm).CombinedOutput()
+	if err != nil || strings.TrimSpace(string(out)) != "ch_1" || p.came != 3 {
+		t.Errorf("%v, %d requests\n%s", err, p.came, out)
 	}
 }
