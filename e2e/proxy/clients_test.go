@@ -106,45 +106,9 @@ print(*call("POST", sys.argv[1], data=iter([b"bo", b"dy"]), headers={"Idempotenc
 	}
 }
 
-// A Python client pays through a proxy that is killed again and again. It repeats with the same
-// key what it heard no answer to; the provider honours keys, and its witness counts.
-func TestPythonPaysThroughKillsOfTheProxy(t *testing.T) {
-	long(t, "the proxy is killed for some seconds")
-	if _, err := exec.LookPath("python3"); err != nil {
-		testservers.Missing(t, "python3 is not installed")
-	}
-	var mu sync.Mutex
-	charged := map[string]int{}
-	var came atomic.Int64
-	charge := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name, _ := io.ReadAll(r.Body)
-		dither()
-		mu.Lock()
-		charged[string(name)]++
-		mu.Unlock()
-		dither()
-		w.WriteHeader(http.StatusCreated)
-		fmt.Fprintf(w, "done %s", name)
-	})
-	provider, err := idempotency.New(idempotency.Global, idempotency.NewMemoryStore(0, 0), charge, idempotency.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if came.Add(1)%20 == 0 { // and it is not well itself
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		provider.ServeHTTP(w, r)
-	}))
-	defer server.Close()
-	at := addresses(t, 1)[0]
-	proxy := proxied(t, at, fmt.Sprintf("version: 1\ndependencies:\n  payments: {preset: payment}\nproxy:\n  listen:\n    - {address: %s, to: %s, dependency: payments}\n", at, server.URL))
-	killing := during(t, 5*time.Second)
-	var wg sync.WaitGroup
-	wg.Go(func() { kills(killing, proxy) })
-	script := filepath.Join(t.TempDir(), "pay.py")
-	write(t, script, python+`
+// payers are clients that pay until some seconds are over, and repeat with the same key what they
+// heard no answer to. They print the payments that they were told are done, and how often they repeated.
+var payers = map[string]string{"python3": python + `
 import time
 until = time.time() + 5
 n = repeats = 0
@@ -164,42 +128,129 @@ while time.time() < until:
     else:
         sys.exit(f"{name} has no end: {status} {text}")
 print("repeats", repeats)
-`)
-	told := map[string]bool{}
-	repeats := 0
+`, "node": `
+const [url, client] = process.argv.slice(2);
+const until = Date.now() + 5000;
+const pay = async (name) => {
+  try {
+    const r = await fetch(url, {method: "POST", body: name, headers: {"Idempotency-Key": name}, signal: AbortSignal.timeout(20_000)});
+    return [r.status, await r.text()];
+  } catch { return [0, ""]; }
+};
+(async () => {
+  let repeats = 0;
+  for (let n = 0; Date.now() < until; n++) {
+    const name = "payment-" + client + "-" + n;
+    for (let attempt = 0; ; attempt++) {
+      const [status, text] = await pay(name);
+      if (status === 201 && text === "done " + name) break;
+      if (attempt > 200) throw new Error(name + " has no end: " + status + text);
+      repeats++;
+      await new Promise((done) => setTimeout(done, 20));
+    }
+    console.log(name);
+  }
+  console.log("repeats", repeats);
+})();
+`}
+
+// A client pays through a proxy that is killed again and again. The provider honours keys, and its
+// witness counts.
+func TestPaymentsThroughKillsOfTheProxy(t *testing.T) {
+	long(t, "the proxy is killed for some seconds")
+	for name, text := range payers {
+		t.Run(name, func(t *testing.T) {
+			if _, err := exec.LookPath(name); err != nil {
+				testservers.Missing(t, "%s is not installed", name)
+			}
+			script := filepath.Join(t.TempDir(), "pay")
+			write(t, script, text)
+			payThroughKills(t, name, script)
+		})
+	}
+}
+
+// A bank honours keys, fails one request in twenty, and counts what took effect.
+type bank struct {
+	came atomic.Int64
+
+	mu      sync.Mutex
+	charged map[string]int
+}
+
+func (b *bank) serve(t *testing.T) (url string) {
+	t.Helper()
+	b.charged = map[string]int{}
+	charge := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, _ := io.ReadAll(r.Body)
+		dither()
+		b.mu.Lock()
+		b.charged[string(name)]++
+		b.mu.Unlock()
+		dither()
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, "done %s", name)
+	})
+	keyed, err := idempotency.New(idempotency.Global, idempotency.NewMemoryStore(0, 0), charge, idempotency.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if b.came.Add(1)%20 == 0 { // and it is not well itself
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		keyed.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func payThroughKills(t *testing.T, argv ...string) {
+	var b bank
+	url, at := b.serve(t), addresses(t, 1)[0]
+	proxy := proxied(t, at, fmt.Sprintf("version: 1\ndependencies:\n  payments: {preset: payment}\nproxy:\n  listen:\n    - {address: %s, to: %s, dependency: payments}\n", at, url))
+	killing := during(t, 5*time.Second)
+	var wg sync.WaitGroup
+	wg.Go(func() { kills(killing, proxy) })
+	said := make(chan string, 3)
 	for c := range 3 {
 		wg.Go(func() {
-			out, err := exec.CommandContext(t.Context(), "python3", script, "http://"+at+"/charges", fmt.Sprint(c)).CombinedOutput()
+			out, err := exec.CommandContext(t.Context(), argv[0], append(argv[1:len(argv):len(argv)], "http://"+at+"/charges", fmt.Sprint(c))...).CombinedOutput()
 			if err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			for line := range strings.Lines(string(out)) {
-				var n int
-				if _, err := fmt.Sscanf(line, "repeats %d", &n); err == nil {
-					repeats += n
-					continue
-				}
-				told[strings.TrimSpace(line)] = true
-			}
+			said <- string(out)
 		})
 	}
 	wg.Wait()
-	mu.Lock()
-	defer mu.Unlock()
-	for name, n := range charged {
+	b.judge(t, <-said+<-said+<-said)
+}
+
+// judge compares what clients said with what took effect.
+func (b *bank) judge(t *testing.T, said string) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	told, repeats := 0, 0
+	for line := range strings.Lines(said) {
+		var n int
+		if _, err := fmt.Sscanf(line, "repeats %d", &n); err == nil {
+			repeats += n
+			continue
+		}
+		told++
+		if name := strings.TrimSpace(line); b.charged[name] == 0 {
+			t.Errorf("%s is said to be done and was not charged", name)
+		}
+	}
+	for name, n := range b.charged {
 		if n != 1 {
 			t.Errorf("%s was charged %d times", name, n)
 		}
 	}
-	for name := range told {
-		if charged[name] == 0 {
-			t.Errorf("%s is said to be done and was not charged", name)
-		}
-	}
-	t.Logf("%d payments, %d repeated by the client, %d requests at the provider; 0 doubled", len(told), repeats, came.Load())
-	if len(told) < 50 || repeats == 0 {
+	t.Logf("%d payments, %d repeated by the client, %d requests at the provider; 0 doubled", told, repeats, b.came.Load())
+	if told < 50 || repeats == 0 {
 		t.Error("too little happened for this to show anything")
 	}
 }
