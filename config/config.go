@@ -60,6 +60,7 @@ type File struct {
 	origins map[string]origins
 	program map[string]yamlstrict.Place
 	facts   yamlstrict.Place     // of the file's facts
+	proxy   map[string]yamlstrict.Place // of the proxy, by paths that begin with proxy
 	doc     *yamlstrict.Document // of a file from Read only
 	broken  bool                 // Read found mistakes
 	text    string               // what Parse was given

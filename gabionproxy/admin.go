@@ -67,7 +67,7 @@ func (a *admin) local(next http.Handler) http.Handler {
 
 func (a *admin) reload(w http.ResponseWriter, r *http.Request) {
 	dry := r.URL.Query().Has("dry-run")
-	if err := a.run.reload(dry); err != nil {
+	if err := a.run.reload(r.Context(), dry); err != nil {
 		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 		return
 	}
