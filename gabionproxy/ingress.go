@@ -84,7 +84,7 @@ func (k *routed) covers(r *http.Request) bool {
 // keyed makes the handler that runs each key once.
 func (p *Proxy) keyed(t *tree, c config.ProxyIdempotency, to http.Handler) (http.Handler, error) {
 	if p.options.Store == nil {
-		return nil, fmt.Errorf("this program has no stores, and %s is one", c.Store)
+		return nil, fmt.Errorf("this program has no stores, and %s is one", shown(c.Store))
 	}
 	k := &routed{match: http.NewServeMux(), others: to}
 	var methods []string
@@ -128,11 +128,12 @@ func (p *Proxy) keyed(t *tree, c config.ProxyIdempotency, to http.Handler) (http
 // store opens a store. A dry run gets one in memory in its place, since opening makes files and tables, and takes locks.
 func (p *Proxy) store(t *tree, name string) (idempotency.Store, error) {
 	if !t.dry {
-		return p.options.Store(name)
+		s, err := p.options.Store(name)
+		return s, sealed(name, err)
 	}
 	if p.options.CheckStore != nil {
 		if err := p.options.CheckStore(name); err != nil {
-			return nil, err
+			return nil, sealed(name, err)
 		}
 	}
 	return idempotency.NewMemoryStore(1, 1<<20), nil

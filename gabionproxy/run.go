@@ -106,4 +106,3 @@ func (p *Proxy) AdminAddr() string {
 	at, _ := p.admin.Load().(string)
 	return at
 }
-
