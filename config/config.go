@@ -59,10 +59,11 @@ type File struct {
 
 	origins map[string]origins
 	program map[string]yamlstrict.Place
-	facts   yamlstrict.Place     // of the file's facts
-	doc     *yamlstrict.Document // of a file from Read only
-	broken  bool                 // Read found mistakes
-	text    string               // what Parse was given
+	facts   yamlstrict.Place            // of the file's facts
+	proxy   map[string]yamlstrict.Place // of the proxy, by paths that begin with proxy
+	doc     *yamlstrict.Document        // of a file from Read only
+	broken  bool                        // Read found mistakes
+	text    string                      // what Parse was given
 }
 
 // Option changes how a file is read. The zero Option changes nothing.

@@ -166,7 +166,8 @@ type ProxyAdmission struct {
 
 // ProxyIdempotency is how repeated requests are made harmless. Zero means that nothing is.
 type ProxyIdempotency struct {
-	// Store is where keys are kept: a file of SQLite such as gabion.db, bolt:FILE, or the URL of a server: redis://, postgres://, mysql://.
+	// Store is where keys are kept: a file of SQLite such as gabion.db, bolt:FILE, or the URL of a server: redis://, postgres://, mysql://
+	// or nats://HOST/BUCKET.
 	Store string
 
 	// Routes are the requests that have keys, such as POST /orders, in the words of http.ServeMux. All others pass.

@@ -22,6 +22,7 @@ func (r *reader) readProxy(node yamlstrict.Node, dependencies map[string]yamlstr
 	p := &r.file.Proxy
 	places, found := node.Decode(p)
 	r.adopt("proxy", found)
+	r.file.proxy = placesBelow("proxy", node.Key, places)
 	j := proxyJudge{r: r, places: places, key: node.Key, dependencies: dependencies, broken: len(found) > 0}
 	j.numbers("", reflect.ValueOf(*p))
 	if len(p.Listen) == 0 && len(found) == 0 {
@@ -34,6 +35,16 @@ func (r *reader) readProxy(node yamlstrict.Node, dependencies map[string]yamlstr
 	if p.Admin.Address != "" {
 		j.address("admin.address", p.Admin.Address, taken)
 	}
+}
+
+// placesBelow are places under the name of their section, and that of the section.
+func placesBelow(name string, key yamlstrict.Place, places map[string]yamlstrict.Place) map[string]yamlstrict.Place {
+	all := make(map[string]yamlstrict.Place, len(places)+1)
+	all[name] = key
+	for path, at := range places {
+		all[name+"."+path] = at
+	}
+	return all
 }
 
 // proxyJudge says what is wrong with a proxy, beyond its spelling.

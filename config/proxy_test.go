@@ -63,3 +63,10 @@ func TestMistakesOfAProxyHaveTheirPlaces(t *testing.T) {
 		})
 	}
 }
+
+func TestAMistakeShowsNoPassword(t *testing.T) {
+	_, err := Parse("p.yaml", []byte("version: 1\nproxy: {listen: [{address: \"h:1\", ingress: {to: \"http://a\", idempotency: {store: \"redis://:sesame@h\"}}}]}\n"))
+	if text := fmt.Sprint(err); err == nil || strings.Contains(text, "sesame") || !strings.Contains(text, "redis://:xxxxx") {
+		t.Error(text)
+	}
+}

@@ -62,7 +62,7 @@ const DefaultsName = "defaults"
 // Finding returns a finding about one key of a dependency's policy, with its place: where
 // the dependency has it, else where the defaults have it, else at the nearest section,
 // else at the dependency's name. Keys of facts begin with "facts."; those of the file's own
-// facts have no dependency.
+// facts have no dependency, and neither have those of the proxy, such as "proxy.listen[0].to".
 func (f *File) Finding(dependency, path, reason, proposal string) Finding {
 	at := f.at(dependency, path)
 	if f.doc == nil {
@@ -73,6 +73,11 @@ func (f *File) Finding(dependency, path, reason, proposal string) Finding {
 
 func (f *File) at(dependency, path string) yamlstrict.Place {
 	if dependency == "" {
+		for p := path; strings.HasPrefix(p, "proxy"); p = parent(p) {
+			if at := f.proxy[p]; at.Line > 0 {
+				return at
+			}
+		}
 		for path = strings.TrimPrefix(path, "facts."); path != ""; path = parent(path) {
 			if at := f.program[path]; at.Line > 0 {
 				return at

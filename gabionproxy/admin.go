@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"reflect"
 	"strings"
 	"time"
@@ -67,7 +66,7 @@ func (a *admin) local(next http.Handler) http.Handler {
 
 func (a *admin) reload(w http.ResponseWriter, r *http.Request) {
 	dry := r.URL.Query().Has("dry-run")
-	if err := a.run.reload(dry); err != nil {
+	if err := a.run.reload(r.Context(), dry); err != nil {
 		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 		return
 	}
@@ -112,26 +111,6 @@ func (a *admin) config(w http.ResponseWriter, _ *http.Request) {
 	to := json.NewEncoder(w)
 	to.SetIndent("", "  ")
 	_ = to.Encode(effectiveOf(a.run.file.Load()))
-}
-
-// shown is a text without the password that it may have as a URL. What can't be read is not shown.
-func shown(text string) string {
-	scheme, _, is := strings.Cut(text, "://")
-	if !is {
-		return text
-	}
-	u, err := url.Parse(text)
-	if err != nil {
-		return scheme + "://xxxxx"
-	}
-	query := u.Query()
-	for name := range query {
-		if strings.Contains(strings.ToLower(name), "pass") {
-			query.Set(name, "xxxxx")
-			u.RawQuery = query.Encode()
-		}
-	}
-	return u.Redacted()
 }
 
 // plain is a part of a configuration in the words of the file, without what it does not say and without passwords.

@@ -16,14 +16,14 @@ import (
 
 // ingress makes the handler before a program: deadlines outside, which cost nothing to check;
 // then admission; then keys, so that what was refused for lack of room never claims one.
-func (p *Proxy) ingress(c config.ProxyIngress) (http.Handler, error) {
+func (p *Proxy) ingress(t *tree, c config.ProxyIngress) (http.Handler, error) {
 	to, err := p.program(c)
 	if err != nil {
 		return nil, err
 	}
 	var h http.Handler = to
 	if c.Idempotency.Store != "" {
-		if h, err = p.keyed(c.Idempotency, to); err != nil {
+		if h, err = p.keyed(t, c.Idempotency, to); err != nil {
 			return nil, err
 		}
 	}
@@ -82,9 +82,9 @@ func (k *routed) covers(r *http.Request) bool {
 }
 
 // keyed makes the handler that runs each key once.
-func (p *Proxy) keyed(c config.ProxyIdempotency, to http.Handler) (http.Handler, error) {
+func (p *Proxy) keyed(t *tree, c config.ProxyIdempotency, to http.Handler) (http.Handler, error) {
 	if p.options.Store == nil {
-		return nil, fmt.Errorf("this program has no stores, and %s is one", c.Store)
+		return nil, fmt.Errorf("this program has no stores, and %s is one", shown(c.Store))
 	}
 	k := &routed{match: http.NewServeMux(), others: to}
 	var methods []string
@@ -95,7 +95,7 @@ func (p *Proxy) keyed(c config.ProxyIdempotency, to http.Handler) (http.Handler,
 			return nil, err
 		}
 	}
-	store, err := p.options.Store(c.Store)
+	store, err := p.store(t, c.Store)
 	if err != nil {
 		return nil, fmt.Errorf("idempotency.store: %w", err)
 	}
@@ -123,6 +123,20 @@ func (p *Proxy) keyed(c config.ProxyIdempotency, to http.Handler) (http.Handler,
 		return nil, err
 	}
 	return k, nil
+}
+
+// store opens a store. A dry run gets one in memory in its place, since opening makes files and tables, and takes locks.
+func (p *Proxy) store(t *tree, name string) (idempotency.Store, error) {
+	if !t.dry {
+		s, err := p.options.Store(name)
+		return s, sealed(name, err)
+	}
+	if p.options.CheckStore != nil {
+		if err := p.options.CheckStore(name); err != nil {
+			return nil, sealed(name, err)
+		}
+	}
+	return idempotency.NewMemoryStore(1, 1<<20), nil
 }
 
 // handle adds a pattern. http.ServeMux panics where two contradict each other.

@@ -2,6 +2,7 @@ package gabionproxy_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/gabionproxy"
+	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -173,6 +175,32 @@ func TestNoPasswordIsShown(t *testing.T) {
 		c := config.Proxy{Listen: []config.ProxyListener{{Ingress: config.ProxyIngress{Idempotency: config.ProxyIdempotency{Store: store}}}}}
 		if text := fmt.Sprint(gabionproxy.Shown(c)); strings.Contains(text, "sesame") || !strings.Contains(text, "://") {
 			t.Error(text)
+		}
+	}
+}
+
+// Drivers quote what they can't read, and the store's name with it.
+func TestNoErrorOfAStoreHasItsPassword(t *testing.T) {
+	for _, name := range []string{
+		"redis://:sesame@cache", "redis://:sesame@cache:port%", "postgres://a:ses%61me@db/x", "postgres://db/x?password=sesame", "nats://sesame@queue", "mysql://a:sesame@db/x",
+		"redis://:ses@cache",
+	} {
+		file, err := config.Parse("gabion.yaml", []byte("version: 1\nproxy:\n  listen:\n    - {address: 127.0.0.1:0, ingress: {to: \"http://127.0.0.1:1\", idempotency: {store: \""+name+"\", routes: [POST /orders]}}}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		registry, err := gabion.NewRegistry(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, says := range []string{"can't dial " + name, fmt.Sprintf("parse %q: bad", name), "password sesame is wrong", "password ses is wrong"} {
+			_, err = gabionproxy.New(file.Proxy, registry, gabionproxy.Options{Store: func(string) (idempotency.Store, error) { return nil, errors.New(says) }})
+			if text := fmt.Sprint(err); err == nil || strings.Contains(text, "sesame") && strings.Contains(name, "sesame") || strings.Contains(text, "ses%61me") || strings.Contains(name, ":ses@") && strings.Contains(text, "ses ") {
+				t.Errorf("%s: %s", name, text)
+			}
+		}
+		if _, err = gabionproxy.New(file.Proxy, registry, gabionproxy.Options{}); err == nil || strings.Contains(err.Error(), "sesame") {
+			t.Error(err)
 		}
 	}
 }

@@ -23,6 +23,10 @@ type Options struct {
 	// returns the same store for the same name. Nil means that routes with keys are an error.
 	Store func(name string) (idempotency.Store, error)
 
+	// CheckStore says what keeps Store from opening the store of that name, as far as the name tells. It opens nothing:
+	// dry runs call it in the place of Store. Nil means that names are not looked at.
+	CheckStore func(name string) error
+
 	// Metrics makes the handler of /metrics. Nil means the proxy's own numbers alone, as [Stats.Series] has them.
 	Metrics func(*Proxy) http.Handler
 
@@ -48,6 +52,7 @@ type tree struct {
 	config    config.Proxy
 	listeners map[string]*listener // by address
 	upstreams map[upstreamKey]*upstream
+	dry       bool // it will not serve: nothing is opened for it that writes
 }
 
 // listener serves one address.
@@ -65,7 +70,7 @@ func New(c config.Proxy, registry *gabion.Registry, o Options) (*Proxy, error) {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	p := &Proxy{registry: registry, options: o}
 	p.bodies.bound(c.BufferMemory)
-	t, err := p.build(c, nil)
+	t, err := p.build(c, nil, false)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +114,10 @@ func (p *Proxy) Reload(policies map[string]policy.Policy, c config.Proxy, dry bo
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	t, err := p.build(c, before)
+	if fixed := restarts(before.config, c); len(fixed) > 0 && p.served != nil {
+		return fmt.Errorf("gabionproxy: %s %s", fixed[0], needsRestart)
+	}
+	t, err := p.build(c, before, dry)
 	if err == nil {
 		err = t.known(policies)
 	}
@@ -145,8 +153,8 @@ func (p *Proxy) Reload(policies map[string]policy.Policy, c config.Proxy, dry bo
 
 // build makes a configuration ready. What is as it was before is taken over, with the connections and the learned
 // limits that it has.
-func (p *Proxy) build(c config.Proxy, before *tree) (*tree, error) {
-	t := &tree{config: c, listeners: map[string]*listener{}, upstreams: map[upstreamKey]*upstream{}}
+func (p *Proxy) build(c config.Proxy, before *tree, dry bool) (*tree, error) {
+	t := &tree{config: c, dry: dry, listeners: map[string]*listener{}, upstreams: map[upstreamKey]*upstream{}}
 	var wrong []error
 	for _, l := range c.Listen {
 		ready, err := p.listen(t, l, before)
@@ -190,7 +198,7 @@ func (p *Proxy) listen(t *tree, l config.ProxyListener, before *tree) (*listener
 			}
 		}
 		if h == nil {
-			h, err = p.ingress(l.Ingress)
+			h, err = p.ingress(t, l.Ingress)
 		}
 	case len(l.Forward) > 0:
 		h, err = p.forward(t, l.Forward, before)

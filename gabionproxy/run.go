@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,7 +22,7 @@ type run struct {
 	proxy    *Proxy
 	options  Options
 	stop     context.CancelFunc
-	putting  sync.Mutex // held from reading the file until it is in force, so that no older one follows a newer one
+	looks    looks
 }
 
 // watchEach is how often the file is looked at. It is read, because a mounted ConfigMap changes by a link alone.
@@ -41,7 +40,7 @@ func Run(ctx context.Context, file *config.File, registry *gabion.Registry, now 
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	r := &run{path: file.Name, registry: registry, proxy: p, options: p.options, stop: stop}
+	r := &run{path: file.Name, registry: registry, proxy: p, options: p.options, stop: stop, looks: looks{now: make(chan os.Signal), over: ctx.Done()}}
 	r.file.Store(file)
 	if err := p.Start(); err != nil {
 		return err
@@ -55,7 +54,8 @@ func Run(ctx context.Context, file *config.File, registry *gabion.Registry, now 
 	if started != nil {
 		started(p)
 	}
-	watch := config.Watching{Apply: r.apply, Failed: r.failed, Interval: watchEach, Now: now}
+	go r.looks.pass(ctx, now)
+	watch := config.Watching{Apply: r.apply, Failed: r.failed, Interval: watchEach, Now: r.looks.now}
 	if err := config.Watch(ctx, file, watch); err != nil {
 		p.kill()
 		return err
@@ -105,45 +105,4 @@ func (r *run) admin(address string) (func(), error) {
 func (p *Proxy) AdminAddr() string {
 	at, _ := p.admin.Load().(string)
 	return at
-}
-
-// apply puts a new version of the file into force.
-func (r *run) apply(f *config.File) error {
-	r.putting.Lock()
-	defer r.putting.Unlock()
-	return r.put(f)
-}
-
-// put is called with the lock.
-func (r *run) put(f *config.File) error {
-	if err := r.proxy.Reload(f.Policies, f.Proxy, false); err != nil {
-		return err
-	}
-	r.file.Store(f)
-	r.proxy.tally.reloads.Add(1)
-	r.options.Log.Info("reloaded", "file", f.Name, "hash", effectiveOf(f).Hash)
-	return nil
-}
-
-// failed tells of a version that is not in force.
-func (r *run) failed(err error) {
-	r.proxy.tally.badReloads.Add(1)
-	r.options.Log.Error("the file was not put into force: the last good one stays", "error", err)
-}
-
-// reload reads the file because an operator asks for it.
-func (r *run) reload(dry bool) error {
-	r.putting.Lock()
-	defer r.putting.Unlock()
-	f, err := config.Load(r.path)
-	switch {
-	case err == nil && dry:
-		return r.proxy.Reload(f.Policies, f.Proxy, true)
-	case err == nil:
-		err = r.put(f)
-	}
-	if err != nil && !dry {
-		r.failed(err)
-	}
-	return err
 }

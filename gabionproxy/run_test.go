@@ -33,6 +33,11 @@ type running struct {
 
 func start(t *testing.T, text string) *running {
 	t.Helper()
+	return startWith(t, text, gabionproxy.Options{})
+}
+
+func startWith(t *testing.T, text string, o gabionproxy.Options) *running {
+	t.Helper()
 	r := &running{t: t, path: filepath.Join(t.TempDir(), "gabion.yaml"), now: make(chan os.Signal, 1), ended: make(chan error, 1)}
 	r.write(text)
 	file, err := config.Load(r.path)
@@ -47,7 +52,7 @@ func start(t *testing.T, text string) *running {
 	r.stop, r.deps = stop, registry
 	begun := make(chan *gabionproxy.Proxy, 1)
 	go func() {
-		r.ended <- gabionproxy.Run(ctx, file, registry, r.now, gabionproxy.Options{}, func(p *gabionproxy.Proxy) { begun <- p })
+		r.ended <- gabionproxy.Run(ctx, file, registry, r.now, o, func(p *gabionproxy.Proxy) { begun <- p })
 	}()
 	select {
 	case r.proxy = <-begun:

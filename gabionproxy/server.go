@@ -40,23 +40,18 @@ type served struct {
 // open listens at the addresses that are new in a configuration, and returns them. After an error it listens at none of them.
 func (p *Proxy) open(t *tree) (map[string]*served, error) {
 	opened := map[string]*served{}
-	var err error
 	for address, l := range t.listeners {
-		switch s := p.served[address]; {
-		case s == nil:
-			s, err = p.listenAt(address, l)
-			if err == nil {
-				opened[address] = s
-			}
-		case s.secure != (l.tls != nil):
-			err = fmt.Errorf("%s: a reload can't switch TLS on or off at an address", address)
+		if p.served[address] != nil {
+			continue
 		}
+		s, err := p.listenAt(address, l)
 		if err != nil {
 			for _, s := range opened {
 				s.at.Close()
 			}
 			return nil, err
 		}
+		opened[address] = s
 	}
 	return opened, nil
 }

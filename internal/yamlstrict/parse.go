@@ -100,7 +100,7 @@ func (d *Document) Finding(line, col int, reason, proposal string) Finding {
 	line, col = max(line, 1), max(col, 1)
 	f := Finding{File: d.name, Line: line, Col: col, Reason: finding.Printable(reason), Proposal: finding.Printable(proposal)}
 	if line <= len(d.lines) {
-		f.Snippet = d.lines[line-1]
+		f.Snippet = finding.Sealed(d.lines[line-1])
 	}
 	return f
 }

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -105,22 +104,11 @@ func openPostgres(ctx context.Context, dsn, table string) (idempotency.Store, fu
 	return s, pool.Close, nil
 }
 
-// openMySQL takes a URL whose query are the driver's own parameters.
 func openMySQL(ctx context.Context, dsn, table string) (idempotency.Store, func(), error) {
-	u, err := url.Parse(dsn)
+	config, err := operator.MySQL(dsn)
 	if err != nil {
-		return nil, nil, operator.Wrongf("--store is no URL")
+		return nil, nil, err
 	}
-	host := u.Host
-	if u.Port() == "" {
-		host += ":3306"
-	}
-	config, err := mysql.ParseDSN("tcp(" + host + ")" + u.EscapedPath() + "?" + u.RawQuery)
-	if err != nil {
-		return nil, nil, operator.Call(err)
-	}
-	config.User = u.User.Username()
-	config.Passwd, _ = u.User.Password()
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
 		return nil, nil, operator.Call(err)

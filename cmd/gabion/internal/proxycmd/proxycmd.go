@@ -89,7 +89,7 @@ func (r *request) main(path string, dry bool) int {
 		return r.failed(cli.ExitFailure, err)
 	}
 	defer r.stores.close()
-	options := gabionproxy.Options{Store: r.stores.get, Log: slog.New(slog.NewJSONHandler(r.stderr, nil)), Metrics: metrics(registry)}
+	options := gabionproxy.Options{Store: r.stores.get, CheckStore: known, Log: slog.New(slog.NewJSONHandler(r.stderr, nil)), Metrics: metrics(registry)}
 	if dry {
 		return r.say(file, registry, options)
 	}
@@ -108,8 +108,8 @@ func (r *request) main(path string, dry bool) int {
 
 // say prints what would be served.
 func (r *request) say(file *config.File, registry *gabion.Registry, o gabionproxy.Options) int {
-	o.Store = func(string) (idempotency.Store, error) { // a dry run makes no files
-		return idempotency.NewMemoryStore(1, 1<<20), nil
+	o.Store = func(name string) (idempotency.Store, error) { // a dry run makes no files
+		return idempotency.NewMemoryStore(1, 1<<20), known(name)
 	}
 	if _, err := gabionproxy.New(file.Proxy, registry, o); err != nil {
 		return r.failed(cli.ExitFindings, err)

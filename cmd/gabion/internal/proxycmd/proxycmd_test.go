@@ -43,6 +43,7 @@ func TestCalledWrongly(t *testing.T) {
 		{"a file without a proxy", []string{write(t, "b.yaml", "version: 1\n")}, cli.ExitFindings, "no section proxy"},
 		{"a certificate that is not there", []string{"--dry-run", write(t, "c.yaml", "version: 1\ndependencies: {a: {}}\nproxy: {listen: [{address: 127.0.0.1:1, to: https://b, dependency: a, to_tls: {ca: /nowhere}}]}\n")}, cli.ExitFindings, "/nowhere"},
 		{"a store that is not known", []string{write(t, "d.yaml", "version: 1\nproxy: {listen: [{address: 127.0.0.1:0, ingress: {to: http://127.0.0.1:1, idempotency: {store: ftp://x, routes: [POST /]}}}]}\n")}, cli.ExitFailure, `"ftp" is not`},
+		{"a dry run with such a store", []string{"--dry-run", write(t, "e.yaml", "version: 1\nproxy: {listen: [{address: 127.0.0.1:0, ingress: {to: http://127.0.0.1:1, idempotency: {store: ftp://x, routes: [POST /]}}}]}\n")}, cli.ExitFindings, `"ftp" is not`},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			var out, err bytes.Buffer
@@ -134,5 +135,17 @@ func TestAFileIsServedWithItsStore(t *testing.T) {
 	}
 	if text := said.buf.String(); strings.Count(text, `"msg":"request"`) != 2 || strings.Contains(text, "secret") || strings.Contains(text, "one-order") {
 		t.Error(text)
+	}
+}
+
+func TestNamesOfStoresAreKnown(t *testing.T) {
+	for name, ok := range map[string]bool{
+		"gabion.db": true, "/var/lib/a:b.db": true, "sqlite:keys.db": true, "bolt:keys.db": true, "postgres://db/x": true, "postgresql://db/x": true,
+		"mysql://u:p@db/x": true, "mariadb://db/x": true, "redis://cache": true, "rediss://cache": true, "nats://queue:4222/keys": true,
+		"redis:cache": false, "redis://:sesame@h:port%": false, "ftp://x": false, "postgres:": false,
+	} {
+		if err := known(name); (err == nil) != ok || err != nil && strings.Contains(err.Error(), "sesame") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -1,8 +1,10 @@
 package proxycmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,6 +16,8 @@ import (
 	"github.com/gabion-go/gabion/contrib/boltstore"
 	"github.com/gabion-go/gabion/contrib/gabionpgx/pgxstore"
 	"github.com/gabion-go/gabion/contrib/gabionredis/redisstore"
+	"github.com/gabion-go/gabion/contrib/mysqlstore"
+	"github.com/gabion-go/gabion/contrib/natsmsg/natsstore"
 	"github.com/gabion-go/gabion/contrib/sqlitestore"
 	"github.com/gabion-go/gabion/idempotency"
 )
@@ -62,26 +66,73 @@ func (s *stores) get(name string) (idempotency.Store, error) {
 	return store, nil
 }
 
-func opened(ctx context.Context, name string) (idempotency.Store, func(), error) {
-	kind, rest, url := strings.Cut(name, ":")
-	switch {
-	case kind == "bolt":
-		s, err := boltstore.Open(rest, boltstore.Options{})
-		return s, func() { _ = s.Close() }, err
-	case kind == "sqlite" || !url || filepath.IsAbs(name):
-		db, s, err := sqlitestore.Open(ctx, strings.TrimPrefix(name, "sqlite:"), table)
-		return s, func() { db.Close() }, err
-	case kind == "postgres" || kind == "postgresql":
-		return postgres(ctx, name)
-	case kind == "redis" || kind == "rediss":
-		client, err := operator.Redis(name)
-		if err != nil {
-			return nil, nil, err
-		}
-		s, err := redisstore.New(ctx, client, redisstore.Options{})
-		return s, func() { _ = client.Close() }, err
+// opener opens a store by its name.
+type opener func(ctx context.Context, name string) (idempotency.Store, func(), error)
+
+// openers are the kinds of stores, by what names begin with.
+var openers = map[string]opener{
+	"sqlite": sqlite, "bolt": bolt, "postgres": postgres, "postgresql": postgres, "redis": redis, "rediss": redis,
+	"mysql": mysql, "mariadb": mysql, "nats": nats,
+}
+
+// kindOf is the kind of a store. A name without a scheme, or of a drive, is a file of SQLite.
+func kindOf(name string) string {
+	kind, _, is := strings.Cut(name, ":")
+	if !is || filepath.IsAbs(name) {
+		return "sqlite"
 	}
-	return nil, nil, fmt.Errorf("%q is not known: write a file's name, sqlite:FILE, bolt:FILE, postgres:// or redis://", kind)
+	return kind
+}
+
+// known says what is wrong with the name of a store, and opens nothing.
+func known(name string) error {
+	kind := kindOf(name)
+	if openers[kind] == nil {
+		return fmt.Errorf("%q is not known: write a file's name, sqlite:FILE, bolt:FILE, or a URL with postgres://, mysql://, redis:// or nats://", kind)
+	}
+	if kind == "sqlite" || kind == "bolt" {
+		return nil
+	}
+	if u, err := url.Parse(name); err != nil || u.Host == "" {
+		return fmt.Errorf("what begins with %s: is no URL of a server", kind) // the error would have the password in it
+	}
+	return nil
+}
+
+func opened(ctx context.Context, name string) (idempotency.Store, func(), error) {
+	if err := known(name); err != nil {
+		return nil, nil, err
+	}
+	return openers[kindOf(name)](ctx, name)
+}
+
+func bolt(_ context.Context, name string) (idempotency.Store, func(), error) {
+	s, err := boltstore.Open(strings.TrimPrefix(name, "bolt:"), boltstore.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, func() { _ = s.Close() }, nil
+}
+
+func sqlite(ctx context.Context, name string) (idempotency.Store, func(), error) {
+	db, s, err := sqlitestore.Open(ctx, strings.TrimPrefix(name, "sqlite:"), table)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, func() { db.Close() }, nil
+}
+
+func redis(ctx context.Context, name string) (idempotency.Store, func(), error) {
+	client, err := operator.Redis(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := redisstore.New(ctx, client, redisstore.Options{})
+	if err != nil {
+		_ = client.Close()
+		return nil, nil, err
+	}
+	return s, func() { _ = client.Close() }, nil
 }
 
 func postgres(ctx context.Context, dsn string) (idempotency.Store, func(), error) {
@@ -93,7 +144,43 @@ func postgres(ctx context.Context, dsn string) (idempotency.Store, func(), error
 	if err == nil {
 		err = s.Migrate(ctx)
 	}
-	return s, pool.Close, err
+	if err != nil {
+		pool.Close()
+		return nil, nil, err
+	}
+	return s, pool.Close, nil
+}
+
+func mysql(ctx context.Context, name string) (idempotency.Store, func(), error) {
+	config, err := operator.MySQL(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	db, s, err := mysqlstore.Open(ctx, config.FormatDSN(), table)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, func() { db.Close() }, nil
+}
+
+// nats takes the bucket from the URL's path.
+func nats(ctx context.Context, name string) (idempotency.Store, func(), error) {
+	u, err := url.Parse(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	bucket := cmp.Or(strings.Trim(u.Path, "/"), table)
+	u.Path = ""
+	js, err := operator.NATS(u.String(), "gabion proxy")
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := natsstore.Open(ctx, js, natsstore.Options{Bucket: bucket})
+	if err != nil {
+		js.Conn().Close()
+		return nil, nil, err
+	}
+	return s, js.Conn().Close, nil
 }
 
 func (s *stores) close() {

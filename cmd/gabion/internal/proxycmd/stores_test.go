@@ -1,0 +1,58 @@
+package proxycmd
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	driver "github.com/go-sql-driver/mysql"
+
+	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/testservers"
+)
+
+// Each kind of server keeps a claim, by the URL that a file would have.
+func TestServersKeepKeys(t *testing.T) {
+	for kind, url := range map[string]func(*testing.T) string{
+		"postgres": func(t *testing.T) string { return testservers.Postgres(t) },
+		"redis":    func(t *testing.T) string { return "redis://" + testservers.Redis(t) },
+		"nats":     func(t *testing.T) string { return testservers.StartNATS(t).DSN + "/keys" },
+		"mysql": func(t *testing.T) string {
+			c, err := driver.ParseDSN(testservers.MariaDB(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return "mysql://" + c.User + ":" + c.Passwd + "@" + c.Addr + "/" + c.DBName
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			var s stores
+			defer s.close()
+			name := url(t)
+			store, err := s.get(name)
+			if err != nil && strings.Contains(err.Error(), "older than 2.11") {
+				t.Skip("the store wants another server: ", err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again, err := s.get(name); again != store || err != nil {
+				t.Error("a reload gets another store:", err)
+			}
+			claim := idempotency.Claim{ID: idempotency.IDOf("a", "k"), Guarantee: idempotency.GuaranteeHold, Lease: time.Minute, Retention: time.Hour}
+			if said, err := store.Begin(t.Context(), claim); err != nil || said.Decision != idempotency.DecisionRun {
+				t.Error(said.Decision, err)
+			}
+		})
+	}
+}
+
+func TestAStoreThatIsNotThereIsAnErrorWithoutItsPassword(t *testing.T) {
+	for _, name := range []string{"redis://:sesame@127.0.0.1:1", "postgres://a:sesame@127.0.0.1:1/x", "mysql://a:sesame@127.0.0.1:1/x", "nats://sesame@127.0.0.1:1", "bolt:/nowhere/keys.db"} {
+		var s stores
+		if store, err := s.get(name); err == nil || store != nil || strings.Contains(err.Error(), "sesame") {
+			t.Errorf("%s: %v, %v", name, store, err)
+		}
+		s.close()
+	}
+}
