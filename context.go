@@ -8,6 +8,7 @@ import (
 
 	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -49,6 +50,11 @@ const (
 	partial              // the attempt is that of a call that is part of another attempt
 	whyShift = 16
 )
+
+// set makes it the context of that attempt. Parent is the caller's, or what a Tracer made of it.
+func (a *attemptContext) set(parent context.Context, d *Dependency, t *machine.Ticket) {
+	a.Context, a.d, a.deadline, a.number, a.cause = parent, d, t.Deadline, t.Attempt, t.Cause()
+}
 
 func (a *attemptContext) is(mark uint32) bool { return a.marks.Load()&mark != 0 }
 

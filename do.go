@@ -39,7 +39,14 @@ func call[T any](ctx context.Context, d *Dependency, opts []CallOption, work fun
 	if work == nil || mistaken(ctx, d) || ctx.Err() != nil {
 		return v, false, inadmissible(ctx, d, work == nil)
 	}
-	of := partOf(d, attemptOf(ctx))
+	at := attemptOf(ctx)
+	if r := d.state.Rules(); at == nil && len(opts) == 0 && d.judge == nil && r.Short() {
+		if a := d.audience.Load(); a == nil || a.tallies {
+			p := plain[T]{ctx: ctx, d: d, heard: a}
+			return p.drive(r, work)
+		}
+	}
+	of := partOf(d, at)
 	if of == nil && d.hedges() {
 		v, had, _, err = race(ctx, d, opts, work, false)
 		return v, had, err

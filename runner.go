@@ -53,7 +53,7 @@ func (r *runner) read(opts []CallOption) error {
 	d := r.d
 	r.told, r.began, r.o.discard = r.ctx, d.now(), d.discard
 	if r.began < 0 { // the dependency was made in another synctest bubble
-		return &Error{Dependency: d.name, Reason: policy.Invalid, Err: errElsewhere}
+		return elsewhere(d)
 	}
 	if len(opts) > 0 {
 		r.o.collect(opts)
@@ -73,6 +73,10 @@ func (r *runner) read(opts []CallOption) error {
 		}
 	}
 	return nil
+}
+
+func elsewhere(d *Dependency) error {
+	return &Error{Dependency: d.name, Reason: policy.Invalid, Err: errElsewhere}
 }
 
 // settleKey finds the call's key. A part has that of its attempt, unless it brings its own:
@@ -110,7 +114,7 @@ func (r *runner) observe(a *audience) {
 // begin starts the call.
 func (r *runner) begin() clock.Instant {
 	d, p, now := r.d, &r.o.Params, r.began
-	p.Shard = shardOf(r, now)
+	p.Shard = shardOf(&r.call.Short, now)
 	p.Keyed = r.o.key != ""
 	if r.id != 0 {
 		r.log = d.logs.take()
@@ -118,8 +122,7 @@ func (r *runner) begin() clock.Instant {
 		p.Log = r.log
 	}
 	if d.tracked && r.part == nil {
-		d.used.Store(int64(now))
-		d.out.Add(1)
+		arrive(d, now)
 	}
 	state := d.state
 	if r.part != nil {
@@ -161,10 +164,10 @@ func (r *runner) wakeBy(w waker) {
 // shardOf picks a shard by the address of the call's memory. A goroutine usually gets
 // the same shard again, and goroutines that run at once get different ones. Two that get
 // the same shard get others a millisecond later.
-func shardOf(r *runner, now clock.Instant) uint32 {
+func shardOf(c *machine.Short, now clock.Instant) uint32 {
 	const page = 13  // the smallest distance between two goroutines' memory: 2^13 bytes
 	const while = 20 // how long a goroutine keeps its shard: 2^20 ns
-	at := uint64(uintptr(unsafe.Pointer(r)))>>page ^ uint64(now)>>while<<32
+	at := uint64(uintptr(unsafe.Pointer(c)))>>page ^ uint64(now)>>while<<32
 	at *= 0x9e3779b97f4a7c15
 	at ^= at >> 32
 	return uint32(at * 0xd6e8feb86659fd93 >> 32)
@@ -197,8 +200,7 @@ func (r *runner) context(parent context.Context, t *machine.Ticket) (*attemptCon
 	if q := machine.Reserved(&r.call, t); q != nil {
 		parent = &quotaContext{parent, r.d, q}
 	}
-	a.Context, a.d, a.deadline, a.number = parent, r.d, t.Deadline, t.Attempt
-	a.cause = t.Cause()
+	a.set(parent, r.d, t)
 	if r.keep || r.part != nil {
 		r.mark(a)
 	}
@@ -354,6 +356,12 @@ func (r *runner) pause(now, until clock.Instant) clock.Instant {
 		r.call.Cancel(now)
 	}
 	return now
+}
+
+// arrive counts a call in for [Registry].
+func arrive(d *Dependency, now clock.Instant) {
+	d.used.Store(int64(now))
+	d.out.Add(1)
 }
 
 // finish counts the call out for [Registry], which forgets idle instances. A part is not

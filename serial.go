@@ -45,6 +45,11 @@ func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 		}
 	}
 	s.listen()
+	return s.loop(now, work)
+}
+
+// loop goes on with a call that is not plain, or no longer.
+func (s *sending[T]) loop(now clock.Instant, work func(context.Context) (T, error)) (T, error) {
 	for {
 		s.call.NextInto(now, &s.step)
 		s.publish()

@@ -14,7 +14,7 @@ func TestCallsOfOneShardPart(t *testing.T) {
 	const shards, moments, pages, page = 8, 64, 30, 1 << 13
 	const apart = int(page/unsafe.Sizeof(runner{})) + 1 // that many are more than a page
 	runners := make([]runner, pages*apart)
-	shard := func(r *runner, at time.Duration) uint32 { return shardOf(r, clock.Instant(at)) % shards }
+	shard := func(r *runner, at time.Duration) uint32 { return shardOf(&r.call.Short, clock.Instant(at)) % shards }
 	met := 0
 	for i := 0; i < len(runners); i += apart {
 		a := &runners[i]

@@ -62,25 +62,29 @@ func (r *runner) number() uint64 {
 // tallyPlain tells of a call that has succeeded by the short way.
 func (r *runner) tallyPlain(now clock.Instant, t *machine.Ticket) {
 	r.tallied = false
-	left, slow := machine.Plain(now, &r.call, t)
+	left, slow := machine.Plain(now, &r.call.Short, t)
 	r.tally(now.Sub(t.Sent), left, slow)
 	r.d.deliver(r.told)
 }
 
 // tally tells of a plain success.
 func (r *runner) tally(took, left time.Duration, slow bool) {
-	a := r.d.audience.Load()
+	tally(r.told, r.d, &PlainSuccess{Dependency: r.d.name, Operation: r.o.operation, Took: took, Left: left, Slow: slow, Shard: r.o.Shard})
+}
+
+func tally(ctx context.Context, d *Dependency, p *PlainSuccess) {
+	a := d.audience.Load()
 	if a == nil {
 		return
 	}
 	for _, s := range a.all {
 		if s.tallier != nil && !s.ended.Load() {
-			r.tallyBy(s.tallier, took, left, slow)
+			tallyBy(ctx, d, s.tallier, p)
 		}
 	}
 }
 
-func (r *runner) tallyBy(t Tallier, took, left time.Duration, slow bool) {
-	defer r.d.survive(r.told)
-	t.Tally(r.told, PlainSuccess{Dependency: r.d.name, Operation: r.o.operation, Took: took, Left: left, Slow: slow, Shard: r.o.Shard})
+func tallyBy(ctx context.Context, d *Dependency, t Tallier, p *PlainSuccess) {
+	defer d.survive(ctx)
+	t.Tally(ctx, *p)
 }

@@ -35,15 +35,20 @@ func (k *trial[T]) run(r *runner, work func(context.Context) (T, error)) (after 
 	k.value, k.err = work(k.seen)
 	after = r.d.now() // the time that a classifier takes is not the dependency's
 	k.have = true
+	k.classify(r)
+	return after
+}
+
+// classify says what the work has returned means.
+func (k *trial[T]) classify(r *runner) {
 	if r.keep {
 		k.err = k.at.told(k.err)
 	}
 	if k.err == nil && r.o.judge == nil && r.d.judge == nil { // as byDefault says, for nearly all
 		k.means = policy.Outcome{Class: policy.ClassSuccess}
-		return after
+		return
 	}
 	judge(r, k.value, k.err, &k.means)
-	return after
 }
 
 // returned ends the attempt's context after run, unless the result may outlive the call. Canceled

@@ -5,6 +5,7 @@
 //	go run ./instructions          # as make instructions does
 //	go run ./instructions -write   # writes table.txt
 //	go run ./instructions -of do   # says in which functions the instructions of one call are, and those that lock
+//	go run ./instructions -of do -lines   # says in which lines
 //
 // Counted is what the thread of the caller executes, the Go runtime included. Not counted are the
 // kernel, the kernel's code in the process that reads the clock, and other threads. The clock stands still
@@ -36,8 +37,9 @@ func main() {
 	write := flag.Bool("write", false, "write the table instead of comparing with it")
 	file := flag.String("table", filepath.Join("instructions", "table.txt"), "the `file` of the table")
 	of := flag.String("of", "", "the `name` of one call, of which the functions are printed in which its instructions are")
+	lines := flag.Bool("lines", false, "with -of: print lines instead of functions")
 	flag.Parse()
-	err := run(*file, *write, *of)
+	err := run(*file, *write, *of, *lines)
 	switch {
 	case errors.Is(err, errUnavailable):
 		fmt.Println("SKIP: instructions:", err)
@@ -47,10 +49,10 @@ func main() {
 	}
 }
 
-func run(file string, write bool, of string) error {
+func run(file string, write bool, of string, lines bool) error {
 	if of != "" {
 		c, err := typical(find(of))
-		fmt.Print(c.functions())
+		fmt.Print(c.places(lines))
 		return err
 	}
 	now, err := measure()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -26,13 +27,18 @@ func (c cost) plus(d cost) cost {
 
 func (c cost) same(d cost) bool { return c.instructions == d.instructions && c.locked == d.locked }
 
-// functions says in which functions the instructions of a call were, and those that lock, most first.
-func (c cost) functions() string {
+// places says in which functions the instructions of a call were, and those that lock, most first. With lines
+// it says in which lines of the source.
+func (c cost) places(lines bool) string {
 	in := map[string]cost{}
 	for at, n := range c.where {
 		name := "?"
 		if f := runtime.FuncForPC(uintptr(at)); f != nil { // the child is the same program
 			name = f.Name()
+			if lines {
+				file, line := f.FileLine(uintptr(at))
+				name = fmt.Sprintf("%s:%d %s", filepath.Base(file), line, name)
+			}
 		}
 		in[name] = in[name].plus(n)
 	}

@@ -12,7 +12,7 @@ import (
 func (b *Breaker) look(now clock.Instant, word uint64, r *Rules, after time.Duration) {
 	if stateOf(word) == Closed {
 		turn := b.win.Turn()
-		c := b.win.Sum(now)
+		c := rated(b, now, r)
 		if run := b.runLength(); r.exceeded(c, run, b.lasted(now)) == 0 && !r.doubts(now, run) {
 			b.settleFor(turn, c, r)
 			return
@@ -23,6 +23,14 @@ func (b *Breaker) look(now clock.Instant, word uint64, r *Rules, after time.Dura
 	if b.word.Load() == word {
 		b.judge(now, after)
 	}
+}
+
+// rated returns what the rates of r are of.
+func rated(b *Breaker, now clock.Instant, r *Rules) window.Counts {
+	if r.SlowRate > 0 {
+		return b.win.Sum(now)
+	}
+	return b.win.Rated(now)
 }
 
 // settleFor lets successes go without a look until the window turns.

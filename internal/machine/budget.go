@@ -65,8 +65,11 @@ func (c *Call) deposit(now clock.Instant) {
 	if c.repeat { // its call has paid
 		return
 	}
-	c.state.window().Deposit(now, c.shard)
+	c.count(now)
 }
+
+// count counts a call for a budget that is a window.
+func (c *Short) count(now clock.Instant) { c.state.window().Deposit(now, c.shard) }
 
 // takeCharge reserves what the retry of the last failure costs, of the budget that it
 // is for.

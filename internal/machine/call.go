@@ -121,22 +121,12 @@ const grace = time.Millisecond
 // A Call is not safe for concurrent use: its driver uses one verb at a time. All verbs
 // are total: they may be used at any time in any order.
 type Call struct {
-	state    *State
-	rules    *Rules          // those in force when the call began
-	part     *partition      // whose breaker, latency and pace count
-	named    *namedPartition // the same, if the call named one and is counted in it
+	Short    // plain.go
 	log      *Log
 	waker    bulkhead.Waker
-	tenant   string
-	began    clock.Instant
-	deadline clock.Instant
 	id       uint64 // number of this call for draws; 0 = not asked for yet
-	shard    uint32
 	priority bulkhead.Priority
-	safe     bool
 	keyed    bool // safe by its key alone
-	noRetry  bool
-	noSlot   bool
 	noQueue  bool
 	inside   bool
 	repeat   bool
@@ -163,7 +153,7 @@ func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 		c.log, c.waker, c.tenant = p.Log, p.Waker, p.Tenant
 		c.log.begin()
 	}
-	c.began, c.deadline = now, clock.Never
+	c.began = now
 	c.shard, c.priority = p.Shard, p.Priority
 	c.safe, c.noRetry, c.strict = p.Safe || r.Policy.Safe, p.NoRetry, p.Strict
 	if p.Keyed && !c.safe {
@@ -186,22 +176,24 @@ func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 		}
 	}
 	c.hedge.on = r.Policy.Hedge.Max > 0 && c.safe && !p.NoHedge && !p.NoRetry
-	c.setDeadline(now, p)
+	c.setDeadline(now, p.Timeout, p.Deadline)
 	if (r.placed() || p.Endpoint != nil) && !beginPlacing(c, p) {
 		c.refuse(now, policy.Invalid, 0)
 	}
 }
 
-func (c *Call) setDeadline(now clock.Instant, p *Params) {
-	limit := c.rules.Policy.Timeout.Call
-	if p.Timeout > 0 {
-		limit = p.Timeout
+// setDeadline sets when the call ends at the latest. A limit in place of the policy's, and the caller's own deadline,
+// are zero where there are none.
+func (c *Short) setDeadline(now clock.Instant, limit time.Duration, theirs clock.Instant) {
+	if limit <= 0 {
+		limit = c.rules.Policy.Timeout.Call
 	}
+	c.deadline = clock.Never
 	if limit > 0 {
 		c.deadline = now.Add(limit)
 	}
-	if p.Deadline != 0 {
-		c.deadline = min(c.deadline, p.Deadline)
+	if theirs != 0 {
+		c.deadline = min(c.deadline, theirs)
 	}
 }
 

@@ -18,7 +18,7 @@ func (c *Call) timeFor(now clock.Instant, t *Ticket) (limit time.Duration) {
 		limit = c.part.limit(now, p)
 	}
 	t.lone, t.longer, t.watched = false, false, false
-	if c.rules.lasts && !c.mayFollow(now, limit) && !c.probing() {
+	if c.rules.lasts && !c.mayFollow(now, limit, c.sent.tries-c.retry.lost) && !c.probing() {
 		limit, t.lone = p.Last, true
 	}
 	if k := c.part.cuts(); k != nil {
@@ -28,10 +28,10 @@ func (c *Call) timeFor(now clock.Instant, t *Ticket) (limit time.Duration) {
 }
 
 // mayFollow reports whether the attempt that begins now could be repeated after it was cut
-// off at that time: it is safe to repeat, and there are attempts, time and budget for it.
-func (c *Call) mayFollow(now clock.Instant, limit time.Duration) bool {
+// off at that time: it is safe to repeat, and there are attempts, time and budget for it. Tries are those that count, this attempt included.
+func (c *Short) mayFollow(now clock.Instant, limit time.Duration, tries uint8) bool {
 	switch {
-	case !c.safe, c.noRetry, int(c.sent.tries-c.retry.lost) >= c.rules.Policy.Retry.Attempts:
+	case !c.safe, c.noRetry, int(tries) >= c.rules.Policy.Retry.Attempts:
 		return false
 	case now.Add(limit+on(c.rules.Policy.Timeout.Margin)) > c.deadline:
 		return false

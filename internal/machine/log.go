@@ -79,7 +79,7 @@ func (l *Log) success(now clock.Instant, c *Call, t *Ticket, o *policy.Outcome) 
 	}
 	l.plain = true
 	e := policy.Event{Kind: KindPlain, At: now, Took: now.Sub(t.Sent)}
-	e.Left, e.Slow = Plain(now, c, t)
+	e.Left, e.Slow = Plain(now, &c.Short, t)
 	*l.next(KindPlain) = e
 }
 

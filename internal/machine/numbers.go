@@ -41,7 +41,7 @@ func (c *Call) tooLong(need, may time.Duration) {
 }
 
 // left is the time until the call's deadline, for events.
-func (c *Call) left(now clock.Instant) time.Duration {
+func (c *Short) left(now clock.Instant) time.Duration {
 	if c.deadline == clock.Never {
 		return policy.NoDeadline
 	}

@@ -328,7 +328,7 @@ func BoundedName(name string) string {
 	return string(short)
 }
 
-func (c *Call) leavePartition(now clock.Instant) {
+func (c *Short) leavePartition(now clock.Instant) {
 	if c.named == nil {
 		return
 	}

@@ -12,12 +12,64 @@ import (
 // whose attempt succeeds. It decides what Next and Settle would, and they take over at the first
 // thing that is not plain. A game in plain_test.go plays both ways.
 
+// Short is what a plain call needs of a Call, which has it too. A call that has no options can begin as a Short: BeginShort,
+// SendShort and SucceedShort, and Resume where it turns out not to be plain.
+type Short struct {
+	state    *State
+	rules    *Rules          // those in force when the call began
+	part     *partition      // whose breaker, latency and pace count
+	named    *namedPartition // the same, if the call named one and is counted in it
+	tenant   string
+	began    clock.Instant
+	deadline clock.Instant
+	shard    uint32
+	safe     bool
+	noRetry  bool
+	noSlot   bool
+}
+
 // SendPlain is the first Next of a call that every layer lets through at once, where the policy
 // has no layer that looks at more than that. It reports false, and has taken nothing, where there is
 // more to decide: then the ticket means nothing.
 func (c *Call) SendPlain(now clock.Instant, t *Ticket) (sent bool) {
-	r := c.rules
-	if !r.plain || c.sent.n != 0 || c.phase != entering || c.log != nil || now != c.began || now >= c.deadline {
+	if !c.rules.plain || c.sent.n != 0 || c.phase != entering || c.log != nil || now != c.began || !c.Short.send(now, t) {
+		return false
+	}
+	c.sentPlain()
+	return true
+}
+
+// sentPlain notes that the first attempt is out.
+func (c *Call) sentPlain() {
+	c.sent.n, c.sent.tries, c.sent.out, c.sent.plain, c.phase = 1, 1, 1, true, away
+}
+
+// Short reports whether calls under these rules may begin as a Short: they need no key.
+func (r *Rules) Short() bool { return r.plain && !r.unusual && r.Policy.Key == policy.KeyDeclared }
+
+// BeginShort is Begin of a call without parameters but the caller's deadline, where zero means
+// no such deadline, and its shard. The rules must be Short.
+func BeginShort(c *Short, s *State, r *Rules, now, deadline clock.Instant, shard uint32) {
+	c.state, c.rules, c.part, c.began, c.shard, c.safe = s, r, &s.main, now, shard, r.Policy.Safe
+	c.setDeadline(now, 0, deadline)
+}
+
+// SendShort is SendPlain of a Short.
+func SendShort(c *Short, t *Ticket) (sent bool) { return c.send(c.began, t) }
+
+// Resume makes a Call of a Short. Sent says that its attempt is out.
+func Resume(c *Call, s *Short, sent bool) {
+	if c.Short = *s; sent {
+		c.sentPlain()
+	}
+}
+
+// Shard is the one that BeginShort was given.
+func (c *Short) Shard() uint32 { return c.shard }
+
+// send takes what the attempt needs, if it is there at once.
+func (c *Short) send(now clock.Instant, t *Ticket) (sent bool) {
+	if now >= c.deadline {
 		return false
 	}
 	if p := c.part.pacer.Load(); p != nil && p.on() {
@@ -26,6 +78,7 @@ func (c *Call) SendPlain(now clock.Instant, t *Ticket) (sent bool) {
 	if k := c.part.cuts(); k != nil && !k.quiet() {
 		return false
 	}
+	r := c.rules
 	*t = Ticket{Attempt: 1, Sent: now}
 	var ok bool
 	if r.guarded {
@@ -39,11 +92,10 @@ func (c *Call) SendPlain(now clock.Instant, t *Ticket) (sent bool) {
 		}
 	}
 	if r.deposits {
-		c.deposit(now)
+		c.count(now)
 	}
-	c.sent.n, c.sent.tries, c.sent.out, c.sent.plain, c.phase = 1, 1, 1, true, away
 	limit := r.Policy.Timeout.Attempt
-	if r.lasts && !c.mayFollow(now, limit) {
+	if r.lasts && !c.mayFollow(now, limit, 1) {
 		limit, t.lone = r.Policy.Timeout.Last, true
 	}
 	t.endBy(limit, c.deadline)
@@ -58,6 +110,12 @@ func (c *Call) SucceedPlain(now clock.Instant, t *Ticket, o *policy.Outcome) (do
 	}
 	c.phase, c.sent.out = over, 0
 	c.sent.judge(breaker.Good)
+	SucceedShort(&c.Short, now, t)
+	return true
+}
+
+// SucceedShort is Settle for the attempt of a Short that has succeeded and says nothing else. The call is over.
+func SucceedShort(c *Short, now clock.Instant, t *Ticket) {
 	if t.held.permit.Held() {
 		c.part.breaker.Load().Succeed(now, c.shard, &t.held.permit)
 	}
@@ -83,11 +141,10 @@ func (c *Call) SucceedPlain(now clock.Instant, t *Ticket, o *policy.Outcome) (do
 	if t.held.slot.Held() {
 		c.state.bulkhead().Release(t.held.slot, c.shard)
 	}
-	return true
 }
 
 // Plain returns what is to be said of a plain success besides its time: how much the attempt had left
 // until the call's deadline, and whether it was slow.
-func Plain(now clock.Instant, c *Call, t *Ticket) (left time.Duration, slow bool) {
+func Plain(now clock.Instant, c *Short, t *Ticket) (left time.Duration, slow bool) {
 	return c.left(t.Sent), c.slow(now, t)
 }

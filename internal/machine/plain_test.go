@@ -15,7 +15,7 @@ import (
 // The short way of a plain call decides what the long way decides: two dependencies of one seed get the
 // same calls, one with SendPlain and SucceedPlain and one without, and never differ.
 func TestThePlainWayDecidesTheSame(t *testing.T) {
-	var short, long int
+	var short, long, shorts int
 	for seed := range uint64(300) {
 		g := newPlainGame(t, seed)
 		moves := 300
@@ -30,11 +30,12 @@ func TestThePlainWayDecidesTheSame(t *testing.T) {
 		}
 		short += g.short
 		long += g.long
+		shorts += g.shorts
 	}
-	if short < 5000 || long < 5000 {
-		t.Errorf("%d plain calls and %d others: too few of one", short, long)
+	if short < 5000 || long < 5000 || shorts < 5000 {
+		t.Errorf("%d plain calls and %d others, %d of which began as a Short: too few of one", short, long, shorts)
 	}
-	t.Logf("%d plain calls, %d others", short, long)
+	t.Logf("%d plain calls and %d others, %d of which began as a Short", short, long, shorts)
 }
 
 // plainGame plays the same calls on both sides. Side 0 goes the short way.
@@ -47,6 +48,7 @@ type plainGame struct {
 	calls       []*plainCall
 	failing     int // one attempt in so many fails
 	short, long int
+	shorts      int // calls that began as a Short
 }
 
 // plainCall is a call on both sides.
@@ -170,9 +172,25 @@ func (g *plainGame) begin() {
 	case 1:
 		p.Timeout = 250 * time.Millisecond
 	}
+	asks := g.r.IntN(2) == 0
+	if !asks { // it may begin as a Short
+		p = Params{Shard: p.Shard, Deadline: p.Deadline, NoHedge: true}
+	}
 	k := &plainCall{}
 	g.both(func(i int) { q := p; k.call[i].Begin(g.states[i], g.now, &q) })
-	if k.call[0].SendPlain(g.now, &k.step[0].Ticket) {
+	sent := false
+	if r := g.states[0].Rules(); !asks && r.Short() {
+		var s Short
+		BeginShort(&s, g.states[0], r, g.now, p.Deadline, p.Shard)
+		sent = SendShort(&s, &k.step[0].Ticket)
+		k.call[0] = Call{}
+		Resume(&k.call[0], &s, sent)
+		g.both(func(i int) { k.call[i].SetWaker(deaf{}) })
+		g.shorts++
+	} else {
+		sent = k.call[0].SendPlain(g.now, &k.step[0].Ticket)
+	}
+	if sent {
 		g.short++
 		k.step[0].Verb = Send
 		k.call[1].NextInto(g.now, &k.step[1])

@@ -224,7 +224,7 @@ func (s *State) Room(now clock.Instant) (calls int, after time.Duration) {
 	if r.guarded {
 		switch b := s.main.breaker.Load(); b.State() {
 		case breaker.Open, breaker.ForcedOpen, breaker.HalfOpen:
-			c := Call{state: s, rules: r, part: &s.main}
+			c := Call{Short: Short{state: s, rules: r, part: &s.main}}
 			if after, refused := c.refusedNow(now); refused {
 				least := leastAgain
 				if b.State() == breaker.ForcedOpen {

@@ -90,7 +90,7 @@ func (c *Call) recordTime(now clock.Instant, t *Ticket) {
 	}
 }
 
-func (c *Call) slow(now clock.Instant, t *Ticket) bool {
+func (c *Short) slow(now clock.Instant, t *Ticket) bool {
 	limit := c.rules.Policy.Breaker.SlowCall
 	return limit > 0 && now.Sub(t.Sent) > limit
 }

@@ -34,7 +34,7 @@ func (r *retrying) add(o *policy.Outcome) {
 
 func (c *Call) retriesStopped(now clock.Instant) bool { return c.noRetry || c.resendsOff(now) }
 
-func (c *Call) resendsOff(now clock.Instant) bool {
+func (c *Short) resendsOff(now clock.Instant) bool {
 	if c.state.calm(retriesAreOff) {
 		return false
 	}

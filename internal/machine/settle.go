@@ -158,7 +158,7 @@ func (c *Call) earn(now clock.Instant, t *Ticket) (n uint64, first bool) {
 
 // forgo gives back what a success has earned that came so late that one more attempt would have made
 // it later.
-func (c *Call) forgo(now clock.Instant, t *Ticket) {
+func (c *Short) forgo(now clock.Instant, t *Ticket) {
 	if now.Sub(t.Sent) > c.rules.Policy.Timeout.Attempt {
 		c.state.earned.Forgo(now, &c.rules.earned)
 	}

@@ -87,7 +87,7 @@ func (s *State) TurnAway(shard uint32, why policy.Reason) {
 // countSuccess counts a call that ended well, and takes its time. Earned is the number of
 // the success among those of its shard that the budget has counted, or zero. Of those that the
 // budget has counted it need only be called where the time is to be taken, or for a hedge.
-func (c *Call) countSuccess(now clock.Instant, t *Ticket, earned uint64) {
+func (c *Short) countSuccess(now clock.Instant, t *Ticket, earned uint64) {
 	to := c.state.totals()
 	if to == nil {
 		return

@@ -71,6 +71,12 @@ func elasticDuel(t *testing.T, script []byte) {
 			}
 		}
 		if op>>4%4 > 0 {
+			for _, e := range []*Elastic{&w, &still} {
+				got, want := e.Rated(now), m.sum(idx)
+				if got.Slow = want.Slow; got != want {
+					t.Fatalf("rated at %d: %+v, want %+v", now, got, want)
+				}
+			}
 			if got, want := w.Sum(now), m.sum(idx); got != want || still.Sum(now) != want {
 				t.Fatalf("sum at %d: %+v and %+v, want %+v", now, got, still.Sum(now), want)
 			}

@@ -204,23 +204,37 @@ func (w *Window) Sum(now clock.Instant) Counts {
 	return w.sum(place(w.cur.Load()))
 }
 
-// sum adds up all buckets, counted back from the newest. A cell whose tag is not one of
-// theirs is just being made a newer bucket. Of a bucket's two cells the second is read first,
-// because slow is written last: a sum never has more slow calls than calls.
+// sum adds up all buckets. Slow calls are read first, because they are written last: a sum never has more slow
+// calls than calls.
 func (w *Window) sum(newest place) (c Counts) {
+	slow := w.slow(newest)
+	c = w.rated(newest)
+	c.Slow = slow
+	return c
+}
+
+// rated is sum without slow calls. Buckets are counted back from the newest: a cell whose tag is not one of
+// theirs is just being made a newer bucket.
+func (w *Window) rated(newest place) (c Counts) {
 	tag, n, step := newest.tag(), uint16(w.n), int(w.step)
-	for i := len(w.cells) - 1; i >= 0; i-- {
-		x := word(w.cells[i].Load())
-		switch {
-		case x.empty() || tag-x.tag() >= n:
-		case i&(step-1) == 1:
-			c.Slow += x.first()
-		default:
+	for i := 0; i < len(w.cells); i += step {
+		if x := word(w.cells[i].Load()); !x.empty() && tag-x.tag() < n {
 			c.Calls += x.first()
 			c.Failures += x.second()
 		}
 	}
 	return c
+}
+
+// slow adds up the slow calls.
+func (w *Window) slow(newest place) (slow int64) {
+	tag, n, step := newest.tag(), uint16(w.n), int(w.step)
+	for i := 1; step == 2 && i < len(w.cells); i += step {
+		if x := word(w.cells[i].Load()); !x.empty() && tag-x.tag() < n {
+			slow += x.first()
+		}
+	}
+	return slow
 }
 
 // Reset forgets everything, and takes now as the newest time even if it is
