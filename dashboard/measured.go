@@ -117,7 +117,7 @@ func (v *vitals) measured(name string, e *evidence) measured {
 		}
 	}
 	if b := s.Bulkhead; b.Limit > 0 {
-		m.Slots = &slots{b.InUse, b.Limit, b.Queued, b.QueueLimit}
+		m.Slots = &slots{InUse: b.InUse, Limit: b.Limit, Queued: b.Queued, Queue: b.QueueLimit}
 	}
 	if s.Budget.Off {
 		m.Budget = -1

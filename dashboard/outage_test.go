@@ -226,6 +226,45 @@ func TestPacedTileSaysWhatGoesOut(t *testing.T) {
 	}
 }
 
+// Who finds no slot is counted, with what became of him.
+func TestTheRoomIsSaidInWords(t *testing.T) {
+	for _, c := range []struct {
+		fact       string
+		policy     policy.Bulkhead
+		full, late int
+		want       string
+	}{
+		{"all found a slot", policy.Bulkhead{Limit: 30, Queue: 60}, 0, 0, "30 attempts at once, and up to 60 may wait: 3 out, 1 waiting. In 30 s all found a slot"},
+		{"some did not", policy.Bulkhead{Limit: 30, Queue: 60}, 10, 2, "30 attempts at once, and up to 60 may wait: 3 out, 1 waiting. In 30 s 12 found none: 10 where the queue was full, and 2 that waited too long"},
+		{"one of a whole call", policy.Bulkhead{Limit: 1, Queue: 60, Per: policy.PerCall}, 0, 1, "1 call at once, and up to 60 may wait: 3 out, 1 waiting. In 30 s 1 found none: 0 where the queue was full, and 1 that waited too long"},
+		{"a limit that is learned", policy.Bulkhead{Limit: policy.Learned, Queue: 60}, 0, 0, "0 attempts at once (learned), and up to 60 may wait: 3 out, 1 waiting. In 30 s all found a slot"},
+	} {
+		l := newLog()
+		for range c.full {
+			l.tell(policy.Event{Kind: policy.KindAttemptRefused, Reason: policy.BulkheadFull})
+		}
+		for range c.late {
+			l.tell(policy.Event{Kind: policy.KindAttemptRefused, Reason: policy.QueueTimeout})
+		}
+		l.sampled(policy.Policy{Bulkhead: c.policy}, func(s *gabion.Stats) {
+			s.Bulkhead = policy.BulkheadStats{InUse: 3, Queued: 1, Limit: max(c.policy.Limit, 0), QueueLimit: 60}
+		})
+		if got := l.row().Slots.Text; got != c.want {
+			t.Errorf("%s: %q, want %q", c.fact, got, c.want)
+		}
+	}
+}
+
+func TestAQueueAtTheDependencyIsNamed(t *testing.T) {
+	b := policy.Policy{}.Resolved().Retry.Budget
+	if got := budgetGauge(&policy.BudgetStats{Queued: true}, &b).Text; !strings.HasSuffix(got, "calls wait for each other there, so nothing is earned") {
+		t.Error(got)
+	}
+	if got := budgetGauge(&policy.BudgetStats{}, &b).Text; strings.Contains(got, "wait for each other") {
+		t.Error(got)
+	}
+}
+
 // The page names slots that are held by unclosed results.
 func TestSlotLeakIsNamed(t *testing.T) {
 	for _, c := range []struct {

@@ -79,6 +79,8 @@ type slots struct {
 	Limit  int `json:"limit"`
 	Queued int `json:"queued"`
 	Queue  int `json:"queue_limit"`
+
+	Text string `json:"text,omitempty"` // the same in words, and who found no slot
 }
 
 type lastErr struct {
@@ -147,7 +149,7 @@ func (t *tile) levels(r *row, v *view) {
 		r.Latency.Limit = millis(t.vitals.timeout.Attempt)
 	}
 	if !p.Bulkhead.Off {
-		r.Slots = &slots{s.Bulkhead.InUse, s.Bulkhead.Limit, s.Bulkhead.Queued, s.Bulkhead.QueueLimit}
+		r.Slots = &slots{s.Bulkhead.InUse, s.Bulkhead.Limit, s.Bulkhead.Queued, s.Bulkhead.QueueLimit, roomText(&s.Bulkhead, &p.Bulkhead, &v.sum.refused)}
 	}
 	if p.Retry.Attempts > 1 || p.Hedge.Max > 0 {
 		r.Budget = budgetGauge(&s.Budget, &p.Retry.Budget)

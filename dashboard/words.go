@@ -148,7 +148,28 @@ func budgetGauge(s *policy.BudgetStats, b *policy.Budget) *gauge {
 	if s.Ended > 0 {
 		text += ". Retries are sent while they help: " + why.Helped(s.Helped, s.Ended)
 	}
+	if s.Queued {
+		text += ". Answers take more than three times the usual: calls wait for each other there, so nothing is earned"
+	}
 	return &gauge{Level: s.Level, Most: max(on(b.Ratio)*float64(s.Successes), b.Reserve, float64(s.Level), 1), Text: text}
+}
+
+// roomText says how many may be out and wait, how many are, and what became of those that found no slot in the
+// last 30 s.
+func roomText(s *policy.BulkheadStats, b *policy.Bulkhead, refused *[maxReasons]uint32) string {
+	what, learned := "attempt", ""
+	if b.Per == policy.PerCall {
+		what = "call"
+	}
+	if b.Limit == policy.Learned {
+		learned = " (learned)"
+	}
+	text := fmt.Sprintf("%s at once%s, and up to %d may wait: %d out, %d waiting", plural(int64(s.Limit), what, what+"s"), learned, s.QueueLimit, s.InUse, s.Queued)
+	full, late := refused[policy.BulkheadFull], refused[policy.QueueTimeout]
+	if full+late == 0 {
+		return text + ". In 30 s all found a slot"
+	}
+	return text + fmt.Sprintf(". In 30 s %d found none: %d where the queue was full, and %d that waited too long", full+late, full, late)
 }
 
 func on(r policy.Ratio) float64 { return max(float64(r), 0) }

@@ -206,6 +206,10 @@ type BudgetStats struct {
 	// succeeded. Of BudgetEarned only.
 	Ended, Helped int
 
+	// Queued says that answers take more than three times the usual, so calls wait for each other in the
+	// dependency: while they do, nothing is earned. Of BudgetEarned only.
+	Queued bool
+
 	// Tokens are what is left of Capacity. Of BudgetTokens, BudgetGRPC and BudgetQuota.
 	Tokens float64
 }

@@ -129,6 +129,7 @@ export class Tile {
 		if (r.slots) {
 			const s = r.slots;
 			put(p.slots.value, `${s.in_use} of ${count(s.limit)}` + (s.queued ? `, ${s.queued} wait` : ""));
+			say(p.slots.value, "title", s.text);
 			bar(p.slots.bar, [[s.in_use >= s.limit ? "full" : "level", Math.min(s.in_use / Math.max(s.limit, 1), 1)]]);
 		}
 		if (r.budget) {

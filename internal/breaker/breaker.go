@@ -28,6 +28,7 @@ type Breaker struct {
 	rules   atomic.Pointer[Rules] // the newest rules decide, whoever started a call
 	run     atomic.Uint32         // failures in a row, and runLasts; kept only while the rules ask for it
 	reached atomic.Uint32         // the turn of the window in which successes need no look
+	longest atomic.Uint32         // run of failures that ended while most calls failed; see Rules.enough
 
 	win window.Elastic
 
@@ -285,13 +286,13 @@ func (b *Breaker) recordLocked(now clock.Instant, shard uint32, p Permit, v Resu
 		return Receipt{}
 	}
 	r := b.rules.Load()
-	if !open {
-		b.track(now, p, r, v == Bad)
-	}
 	if r.byCount() {
 		rc = receipt(b.extra.ring.add(v == Bad, slow), inRing, slow)
 	} else {
 		rc = b.tally(now, shard, v == Bad, slow)
+	}
+	if !open {
+		b.track(now, p, r, v == Bad)
 	}
 	b.judge(now, after)
 	return rc
@@ -323,6 +324,9 @@ func (b *Breaker) move(to State, c Change) bool {
 	if to != Open { // an open breaker still shows what opened it
 		b.empty(c.At)
 	}
+	if c.Cause == WasReset {
+		b.longest.Store(0)
+	}
 	if refuses(to) || to == HalfOpen {
 		b.expectProbes(to, c.Cause)
 	}
@@ -352,7 +356,7 @@ func (b *Breaker) OpenedBy() Cause {
 
 // empty forgets what the last generation counted.
 func (b *Breaker) empty(now clock.Instant) {
-	b.run.Store(0)
+	b.endRun()
 	b.reached.Store(never)
 	b.crossed = 0
 	b.win.Reset(now)

@@ -162,6 +162,9 @@ func duel(t *testing.T, first byte, script []byte) {
 		if k, want := n.shown(); run != k || lasts != want {
 			t.Fatalf("step %d at %d: a run of %d, lasting %v, want %d, %v", i/3, now, run, lasts, k, want)
 		}
+		if got := b.longest.Load(); int(got) != n.past {
+			t.Fatalf("step %d at %d (op %d, arg %d): the longest run that ended was %d, want %d", i/3, now, op, arg, got, n.past)
+		}
 		if b.State() != n.state {
 			t.Fatalf("step %d at %d: %v, want %v", i/3, now, b.State(), n.state)
 		}

@@ -18,8 +18,8 @@ func (b *Breaker) SetRules(now clock.Instant, r *Rules) {
 	old := b.rules.Swap(r)
 	b.reached.Store(never)
 	b.rehome(old, r)
-	if !old.countsRun() {
-		b.run.Store(0) // it was not kept
+	if !old.countsRun() || !r.countsRun() {
+		b.run.Store(0) // it was not kept, or will not be
 	}
 	if old.byCount() != r.byCount() || old.windowCalls() != r.windowCalls() || old.Window != r.Window {
 		b.win.Resize(now, r.Window)

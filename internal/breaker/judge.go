@@ -13,7 +13,7 @@ func (b *Breaker) look(now clock.Instant, word uint64, r *Rules, after time.Dura
 	if stateOf(word) == Closed {
 		turn := b.win.Turn()
 		c := rated(b, now, r)
-		if run := b.runLength(); r.exceeded(c, run, b.lasted(now)) == 0 && !r.doubts(now, run) {
+		if run := b.runLength(); r.exceeded(c, run, b.longest.Load(), b.lasted(now)) == 0 && !r.doubts(now, run) {
 			b.settleFor(turn, c, r)
 			return
 		}
@@ -73,7 +73,7 @@ func (b *Breaker) cross(c Change) {
 func (b *Breaker) broken(now clock.Instant, r *Rules) (over Causes, c window.Counts, due clock.Instant) {
 	run := b.runLength()
 	c = b.counts(now)
-	over = r.exceeded(c, run, b.lasted(now))
+	over = r.exceeded(c, run, b.longest.Load(), b.lasted(now))
 	if over == 0 && r.doubts(now, run) {
 		over = only(Consecutive)
 	}
@@ -97,7 +97,7 @@ func (b *Breaker) aged(now clock.Instant, r *Rules, c window.Counts, run uint32)
 	for _, due := range dues {
 		c.Calls++
 		c.Slow++
-		if over := r.exceeded(c, run, b.lasted(now)); over != 0 {
+		if over := r.exceeded(c, run, b.longest.Load(), b.lasted(now)); over != 0 {
 			return over, c, due
 		}
 	}

@@ -17,6 +17,7 @@ type naive struct {
 	gen    int
 	epoch  int   // of the counts
 	run    int   // of the failures in a run
+	past   int   // the longest run that ended, while most fail
 	newest int64 // bucket
 
 	history []outcome
@@ -103,8 +104,16 @@ func (n *naive) counts(now clock.Instant) window.Counts {
 	if k := n.r.WindowCalls; k > 0 {
 		return tally(all[max(len(all)-k, 0):])
 	}
+	return n.inWindow(now)
+}
+
+// inWindow are the outcomes in the window of time, if there is one.
+func (n *naive) inWindow(now clock.Instant) window.Counts {
+	if n.r.WindowCalls > 0 {
+		return window.Counts{}
+	}
 	n.newest = max(n.newest, n.bucket(now))
-	return tally(slices.DeleteFunc(all, func(o outcome) bool { return o.bucket <= n.newest-10 }))
+	return tally(n.filter(func(o outcome) bool { return !o.probe && o.epoch == n.epoch && o.bucket > n.newest-10 }))
 }
 
 func (n *naive) runNow() (k int, since clock.Instant) {
@@ -126,6 +135,23 @@ func (n *naive) runLength() (run []ofRun) {
 }
 
 func (n *naive) countsRun() bool { return n.r.CountRun || n.r.Consecutive > 0 }
+
+// hear adds an outcome that is final to the run, and keeps how long runs were. What is counted is
+// in the window already.
+func (n *naive) hear(r ofRun) {
+	if !counts(n.state) {
+		return
+	}
+	was := len(n.runLength())
+	n.final = append(n.final, r)
+	switch c := n.inWindow(r.at); {
+	case !n.countsRun() || r.run != n.run:
+	case !r.failed:
+		n.past = max(n.past, was)
+	case was == 0 && c.Calls-c.Failures > c.Failures:
+		n.past = 0
+	}
+}
 
 // shown is what Row says.
 func (n *naive) shown() (k uint32, lasts bool) {
@@ -167,8 +193,14 @@ func (n *naive) exceeded(now clock.Instant, c window.Counts) (over Causes) {
 		over |= only(Failures)
 	}
 	run, since := n.runNow()
-	long := n.r.ConsecutiveFor == 0 || time.Duration(now-since) >= n.r.ConsecutiveFor
-	if n.r.Consecutive > 0 && run >= n.r.Consecutive && long {
+	long, enough := true, n.r.Consecutive
+	if n.r.ConsecutiveFor > 0 {
+		long = time.Duration(now-since) >= n.r.ConsecutiveFor
+		for n.r.WindowCalls == 0 && enough < 3*n.past && enough < 4*n.r.Consecutive {
+			enough++
+		}
+	}
+	if n.r.Consecutive > 0 && run >= enough && long {
 		over |= only(Consecutive)
 	}
 	return over
@@ -233,8 +265,14 @@ func (n *naive) move(to State, c Change) bool {
 	n.state, n.turned = to, 0
 	if to != Open {
 		n.epoch++
+		if n.countsRun() {
+			n.past = max(n.past, len(n.runLength()))
+		}
 		n.run++
 		n.refused, n.crossed, n.newest = 0, 0, n.bucket(c.At)
+	}
+	if c.Cause == WasReset {
+		n.past = 0
 	}
 	switch to {
 	case Open:
@@ -397,7 +435,7 @@ func (n *naive) settle(now clock.Instant, p *pass, v Result, after time.Duration
 	if open && v == Good {
 		p.open = len(n.history)
 	} else {
-		n.final = append(n.final, ofRun{n.run, v == Bad, p.start, now})
+		n.hear(ofRun{n.run, v == Bad, p.start, now})
 	}
 	if n.state == HalfOpen {
 		n.decide(now, now, after)
@@ -410,7 +448,7 @@ func (n *naive) whole(now clock.Instant, p *pass) {
 	if p.gen == n.gen && p.alive {
 		n.count(now, now, p, false)
 	} else if p.gen == n.gen && counts(n.state) {
-		n.final = append(n.final, ofRun{n.run, false, p.start, now})
+		n.hear(ofRun{n.run, false, p.start, now})
 	}
 }
 
@@ -432,8 +470,8 @@ func (n *naive) fail(now clock.Instant, p *pass) {
 	case !counts(n.state):
 		return
 	}
-	n.final = append(n.final, ofRun{n.run, true, p.start, now})
 	n.turn(now, was)
+	n.hear(ofRun{n.run, true, p.start, now})
 	n.judge(now, 0)
 }
 
@@ -568,7 +606,7 @@ func (n *naive) setRules(now clock.Instant, r *Rules) {
 	case old.Observe && n.home == ObserveOnly && n.till == until:
 		n.home, n.till = Closed, 0
 	}
-	if !kept {
+	if !kept || !n.countsRun() {
 		n.run++
 	}
 	if old.Window != r.Window || max(old.WindowCalls, 0) != max(r.WindowCalls, 0) {

@@ -42,7 +42,10 @@ type Rules struct {
 	Failures, Consecutive int
 
 	// ConsecutiveFor is how long the run of failures must have lasted for Consecutive to
-	// trip, from when its first call began.
+	// trip, from when its first call began. With it, a run must also be three times as long as the longest
+	// that ended while half or more of the calls in the window failed, but need not be
+	// longer than four times Consecutive: where 90 % fail, 20 failures in a row are chance. A window of
+	// calls has no such memory.
 	ConsecutiveFor time.Duration
 
 	// DoubtUntil, if not zero, is until when two failures in a row trip, because others found the same dependency broken. It
@@ -135,17 +138,31 @@ func (r *Rules) rates(c window.Counts) (over Causes) {
 
 // exceeded returns the rules that are broken by the counts c, or by a run of so many
 // failures that has lasted so long.
-func (r *Rules) exceeded(c window.Counts, run uint32, lasted time.Duration) (over Causes) {
+func (r *Rules) exceeded(c window.Counts, run, longest uint32, lasted time.Duration) (over Causes) {
 	if c.Calls >= r.minCalls() {
 		over = r.rates(c)
 	}
 	if r.Failures > 0 && c.Failures >= int64(r.Failures) {
 		over |= only(Failures)
 	}
-	if r.Consecutive > 0 && int64(run) >= int64(r.Consecutive) && (r.ConsecutiveFor <= 0 || lasted >= r.ConsecutiveFor) {
+	if r.Consecutive > 0 && int64(run) >= r.enough(longest) && (r.ConsecutiveFor <= 0 || lasted >= r.ConsecutiveFor) {
 		over |= only(Consecutive)
 	}
 	return over
+}
+
+const (
+	runsBeyond = 3 // times the longest run that was chance
+	runsAtMost = 4 // times Consecutive, whatever there was before
+)
+
+// enough is how many failures in a row are no chance, where runs were so long that ended.
+func (r *Rules) enough(longest uint32) int64 {
+	least := int64(r.Consecutive)
+	if r.ConsecutiveFor <= 0 || r.byCount() {
+		return least
+	}
+	return max(least, min(runsBeyond*int64(longest), runsAtMost*least))
 }
 
 // Doubted is how many failures in a row trip a breaker whose dependency others found broken. One may be chance.

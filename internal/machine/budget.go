@@ -288,6 +288,7 @@ func (s *State) budgetStats(now clock.Instant, r *Rules) (st policy.BudgetStats)
 		st.Successes, _ = s.earned.Recent(now, &r.earned)
 		st.Sent, st.Level = s.earned.Sent(), max(s.earned.Level(now, &r.earned)/1e6, 0)
 		st.Helped, st.Ended = s.earned.Ended()
+		st.Queued = s.earned.Queued(now, &r.earned)
 	}
 	return st
 }

@@ -40,8 +40,9 @@ explain  says of every effective value where it comes from, and what follows
                      a NAME is given
   --live URL         show also what a running program's page says of the budget
                      for retries now: how many are left, and how many of the
-                     last 50 helped. URL is the page's, such as
-                     http://127.0.0.1:8080/debug/gabion/
+                     last 50 helped. It says too how many calls may be out at
+                     once, and how many found no slot. URL is the page's, such
+                     as http://127.0.0.1:8080/debug/gabion/
   --json             write JSON
   --reveal           show what variables hold, not how the file writes it
 
@@ -176,7 +177,7 @@ func (r *request) explain(c *cobra.Command, words []string) int {
 	e := explanation{Version: 1, File: f.Name, Settings: lines, Notes: notesOn(f, lines)}
 	if r.live != "" {
 		var err error
-		if e.Live, err = budgetsOf(c.Context(), r.live, lines); err != nil {
+		if e.Live, err = levelsOf(c.Context(), r.live, lines); err != nil {
 			fmt.Fprintln(stderr, "gabion config explain: --live:", err)
 			if errors.As(err, new(notAPage)) {
 				return cli.ExitUsage
@@ -249,7 +250,7 @@ type explanation struct {
 	File     string `json:"file"`
 	Settings []line `json:"settings"`
 	Notes    []note `json:"notes"`
-	Live     []note `json:"live,omitempty"` // what a page says of the budgets
+	Live     []note `json:"live,omitempty"` // what a page says of the budgets and the room
 }
 
 func (e explanation) writeJSON(stdout, stderr io.Writer) int {

@@ -33,12 +33,15 @@ type state struct {
 		Budget *struct {
 			Text string `json:"text"`
 		} `json:"budget"`
+		Slots *struct {
+			Text string `json:"text"` // empty on pages of before
+		} `json:"slots"`
 	} `json:"tiles"`
 }
 
-// budgetsOf returns what the page at an address says of the budgets of the dependencies that
+// levelsOf returns what the page at an address says of the budgets and the room of the dependencies that
 // the lines are about. It is an error if the page has none of them.
-func budgetsOf(ctx context.Context, address string, lines []line) ([]note, error) {
+func levelsOf(ctx context.Context, address string, lines []line) ([]note, error) {
 	texts, err := askPage(ctx, address)
 	if err != nil {
 		return nil, err
@@ -77,7 +80,7 @@ func budgetsOf(ctx context.Context, address string, lines []line) ([]note, error
 	return notes, nil
 }
 
-// askPage returns the texts of a page's budgets, by the name of the dependency.
+// askPage returns the texts of a page's budgets and room, by the name of the dependency.
 func askPage(ctx context.Context, address string) (map[string]string, error) {
 	page, err := url.Parse(address)
 	if err != nil || page.Host == "" || page.Scheme != "http" && page.Scheme != "https" {
@@ -100,6 +103,9 @@ func askPage(ctx context.Context, address string) (map[string]string, error) {
 		texts[t.Name] = "it has no budget there: nothing is sent again"
 		if t.Budget != nil {
 			texts[t.Name] = operator.Text(t.Budget.Text)
+		}
+		if t.Slots != nil && t.Slots.Text != "" {
+			texts[t.Name] += ". Room: " + operator.Text(t.Slots.Text)
 		}
 	}
 	return texts, nil

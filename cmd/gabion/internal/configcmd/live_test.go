@@ -55,6 +55,7 @@ func TestExplainSaysWhatThePageSays(t *testing.T) {
 	url := running(t)
 	path := file(t, sample)
 	const helped = "now: payments: "
+	const room = "Room: 100 attempts at once, and up to 200 may wait: 0 out, 0 waiting. In 30 s all found a slot"
 	const sentence = "Retries are sent while they help: 2 of the last 3 retries helped"
 	for _, c := range []struct {
 		fact, args  string
@@ -63,6 +64,7 @@ func TestExplainSaysWhatThePageSays(t *testing.T) {
 	}{
 		{"the whole file", "--live " + url + "/debug/gabion/", 0, sentence, ""},
 		{"what is left", "--live " + url + "/debug/gabion/ payments.retry.budget", 0, helped, ""},
+		{"how many calls find room", "--live " + url + "/debug/gabion/ payments", 0, sentence + ". " + room, ""},
 		{"an address without the slash", "--live=" + url + "/debug/gabion payments", 0, sentence, ""},
 		{"one that is never sent again", "users --live " + url + "/debug/gabion/", 0, "now: users: it has no budget there: nothing is sent again", ""},
 		{"not an address", "--live localhost:8080/debug/gabion/", 2, "", `"localhost:8080/debug/gabion/" is no address of a page: it begins with http:// or https://`},
@@ -89,7 +91,7 @@ func TestExplainSaysWhatThePageSays(t *testing.T) {
 	var out, errOut bytes.Buffer
 	cli.Run(t.Context(), Command(), []string{"explain", "-f", path, "--live", url + "/debug/gabion/", "--json"}, &out, &errOut)
 	var got struct{ Live []note }
-	if err := json.Unmarshal(out.Bytes(), &got); err != nil || len(got.Live) != 2 || got.Live[0].Dependency != "payments" || !strings.HasSuffix(got.Live[0].Text, sentence) {
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil || len(got.Live) != 2 || got.Live[0].Dependency != "payments" || !strings.HasSuffix(got.Live[0].Text, sentence+". "+room) {
 		t.Errorf("%v, %+v\n%s%s", err, got, &out, &errOut)
 	}
 }
