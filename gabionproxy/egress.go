@@ -33,6 +33,7 @@ type exchange struct {
 	body    *replay
 	came    time.Time // before a program
 	turns   bool      // of HTTP/1: a request ends before the next one begins
+	early   *early    // of a plain request; nil where httputil.ReverseProxy passes answers of 1xx on
 	unread  bool      // the answer came before the end of the client's body, and what is left is in the way
 }
 
