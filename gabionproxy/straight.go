@@ -23,7 +23,7 @@ func straight(r *http.Request) bool {
 
 // serve passes a request on, and its answer back.
 func (u *upstream) serve(w http.ResponseWriter, r *http.Request, e *exchange) {
-	out := u.outgoing(r)
+	out := u.outgoing(r, e)
 	e.early = &early{to: w}
 	resp, err := u.RoundTrip(out)
 	e.early.end()
@@ -43,10 +43,10 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request, e *exchange) {
 var errSwitched = errors.New("gabionproxy: the server switched to a protocol that was not asked for")
 
 // outgoing is the request to the server.
-func (u *upstream) outgoing(r *http.Request) *http.Request {
-	out := r.WithContext(r.Context()) // a copy
-	at := *r.URL
-	out.URL, out.Close = &at, false
+func (u *upstream) outgoing(r *http.Request, e *exchange) *http.Request {
+	e.sent, e.at = *r, *r.URL
+	out := &e.sent
+	out.URL, out.Close = &e.at, false
 	if r.ContentLength == 0 {
 		out.Body = nil
 	}

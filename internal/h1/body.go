@@ -13,24 +13,37 @@ func (x *exchange) deliver(resp *http.Response, req *http.Request) *http.Respons
 	x.keep = !resp.Close && !req.Close && resp.StatusCode > 199
 	switch {
 	case resp.StatusCode == http.StatusSwitchingProtocols:
+		x.watching()
 		resp.Body = &switched{x, x.c}
 	case resp.Body == http.NoBody:
 		x.letGo(x.r.Buffered() == 0)
 		x.free()
 	default:
 		x.in, resp.Body = resp.Body, x
+		if n := resp.ContentLength; x.stop == nil && n <= readAhead {
+			_, _ = x.r.Peek(int(max(n, 0))) // the rest of a short body, in what is left of the time without a watch
+		}
 		if n := resp.ContentLength; n >= 0 && int64(x.r.Buffered()) >= n && x.written(0) {
 			x.letGo(int64(x.r.Buffered()) == n)
+		} else {
+			x.watching()
 		}
 	}
 	return resp
 }
 
+// watching makes sure that the context is watched while more is read.
+func (x *exchange) watching() {
+	if x.stop == nil {
+		x.watch()
+	}
+}
+
 // letGo gives the connection to the next request, if the exchange came to its end and both sides wish to.
 func (x *exchange) letGo(whole bool) {
-	c := x.c
+	c, fit := x.c, x.unwatch()
 	x.c = nil
-	if x.stop() && whole && x.keep && x.written(afterAnswer) && x.wrong == nil {
+	if fit && whole && x.keep && x.written(afterAnswer) && x.wrong == nil {
 		x.t.put(c)
 		return
 	}

@@ -2,8 +2,10 @@ package h1
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -11,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,9 +21,9 @@ import (
 
 // conn is a connection, which has one request at a time.
 type conn struct {
-	net.Conn          // socket, or what speaks TLS on it
-	socket   net.Conn // closing it ends all reads and writes at once
+	net.Conn // the socket, or what speaks TLS on it
 	look     func() bool
+	abort    func() // closes the socket, which ends all reads and writes at once
 	tls      *tls.ConnectionState
 	home     *host
 	since    time.Time // it is idle
@@ -57,8 +60,6 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (c *conn) abort() { c.socket.Close() }
-
 // inOne is the length of a body that is written together with its headers, unless it takes longer than together. The server
 // sees other headers before the body.
 const (
@@ -66,8 +67,11 @@ const (
 	together = time.Millisecond
 )
 
+// readAhead is how many bytes are read at once, and so of a body before it is asked for.
+const readAhead = 8 << 10
+
 var (
-	readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 8<<10) }}
+	readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readAhead) }}
 	writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 4<<10) }}
 )
 
@@ -137,7 +141,7 @@ type exchange struct {
 	c     *conn // nil once it was let go
 	ctx   context.Context
 	r     *bufio.Reader
-	stop  func() bool   // of the watch over the context
+	stop  func() bool   // of the watch over the context; nil before there is one
 	sent  chan struct{} // closed when the request was written; nil if that is so
 	wrong error         // why it was not; to be read after sent
 	keep  bool          // the connection may be used again
@@ -155,7 +159,9 @@ func (t *Transport) exchange(c *conn, req *http.Request) (*http.Response, error)
 	x.r.Reset(c)
 	c.left, c.got = headerLimit, false
 	c.wrote.Store(false)
-	x.stop = context.AfterFunc(ctx, c.abort)
+	if !x.hurries() {
+		x.watch()
+	}
 	if bodiless(req) {
 		x.wrong = c.send(req)
 	} else {
@@ -184,12 +190,55 @@ func (x *exchange) send(c *conn, req *http.Request) {
 	x.wrong = c.send(req)
 }
 
+// soon is how long an answer is waited for before the request's context is watched. To watch one costs eleven allocations,
+// and most answers come sooner. Until then the end of the context's time is the connection's too, and a cancel is seen this much later.
+const soon = 10 * time.Millisecond
+
+// hurries puts off the watch over the context, and reports whether it did.
+func (x *exchange) hurries() bool {
+	end, timed := x.ctx.Deadline()
+	if x.c.tls != nil || x.c.look == nil || !timed || x.c.SetWriteDeadline(end) != nil {
+		return false
+	}
+	if at := time.Now().Add(soon); at.Before(end) {
+		end = at
+	}
+	return x.c.SetReadDeadline(end) == nil
+}
+
+// watch cuts the connection when the context ends.
+func (x *exchange) watch() {
+	_ = x.c.SetDeadline(time.Time{})
+	x.stop = context.AfterFunc(x.ctx, x.c.abort)
+}
+
+// unwatch ends that. It reports false if the connection was cut.
+func (x *exchange) unwatch() bool {
+	if x.stop == nil {
+		return x.c.SetDeadline(time.Time{}) == nil
+	}
+	return x.stop()
+}
+
+// inHand reports whether all headers of the last answer were read.
+func (x *exchange) inHand() bool {
+	head, _ := x.r.Peek(x.r.Buffered())
+	return bytes.Contains(head, []byte("\r\n\r\n")) && !bytes.HasPrefix(head, []byte("HTTP/1.1 1"))
+}
+
 // answer reads the headers of the answer.
 func (x *exchange) answer(req *http.Request) (*http.Response, error) {
 	if x.sent == nil && x.wrong != nil && !x.c.cut.Load() { // net/http would not write it
 		return nil, x.wrong
 	}
-	if _, err := x.r.Peek(1); err != nil {
+	_, err := x.r.Peek(1)
+	if x.stop == nil && !(err == nil && x.inHand()) {
+		x.watch()
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			_, err = x.r.Peek(1)
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
 	for {
@@ -215,7 +264,7 @@ func (x *exchange) answer(req *http.Request) (*http.Response, error) {
 
 // fail ends an exchange without an answer.
 func (x *exchange) fail(err error) error {
-	c, stopped := x.c, x.stop()
+	c, stopped := x.c, x.unwatch()
 	c.abort()
 	x.free()
 	written := x.written(0)

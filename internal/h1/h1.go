@@ -189,7 +189,7 @@ func (t *Transport) dial(ctx context.Context, h *host) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: socket, socket: socket, home: h}
+	c := &conn{Conn: socket, home: h, abort: func() { socket.Close() }}
 	c.look = looker(socket)
 	if h.secure == nil {
 		return c, nil
