@@ -101,7 +101,11 @@ func newTracer() *tracer {
 // only of net/http's own transport is it known when it is done with a trace.
 func (f *httpAttempt) follow(ctx context.Context) context.Context {
 	var t *tracer
-	_, std := f.of.t.base().(*http.Transport)
+	base := f.of.t.base()
+	_, std := base.(*http.Transport)
+	if !std {
+		_, std = base.(adapter.Prompt)
+	}
 	if std && httptrace.ContextClientTrace(ctx) == nil {
 		t = tracers.Get().(*tracer)
 		f.tracer = t

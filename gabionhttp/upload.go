@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"runtime"
 	"time"
+
+	"github.com/gabion-go/gabion/internal/adapter"
 )
 
 // freeTime is how long an attempt that is over waits for net/http to be done with its
@@ -29,7 +31,7 @@ func (b *body) live() bool {
 // done with, whatever the context says, and a reader that blocks would hold the
 // attempt's slot long after its time. So such an attempt is left behind.
 func (c *exchange) roundTrip(out *http.Request) (*http.Response, error) {
-	if !c.body.live() {
+	if p, ok := c.t.base().(adapter.Prompt); !c.body.live() || ok && p.Prompt(out) {
 		return c.t.base().RoundTrip(out)
 	}
 	var resp *http.Response

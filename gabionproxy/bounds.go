@@ -14,7 +14,7 @@ import (
 // whole: streams last as long as they like.
 type patient struct {
 	http.ResponseWriter
-	control *http.ResponseController
+	control http.ResponseController
 	stall   time.Duration
 	streams bool        // HTTP/2, where a deadline that passes ends the stream also when nothing waits for it
 	begun   atomic.Bool // the answer; from then on a client of HTTP/2 may be silent, as in calls of both directions
@@ -102,24 +102,25 @@ func (b *patientBody) readStream(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
-// bound returns the two sides of an exchange with a listener's bounds. A nil request means that its body is too large.
-func bound(w http.ResponseWriter, r *http.Request, l *config.ProxyListener) (*patient, *http.Request) {
-	out := &patient{ResponseWriter: w, control: http.NewResponseController(w), stall: cmp.Or(l.StallTimeout, defaultStall), streams: r.ProtoMajor == 2}
+// bound makes out the client's side of an exchange, and returns the request, with a listener's bounds. Nil means that its
+// body is too large.
+func bound(out *patient, w http.ResponseWriter, r *http.Request, l *config.ProxyListener) *http.Request {
+	out.ResponseWriter, out.control, out.stall, out.streams = w, *http.NewResponseController(w), cmp.Or(l.StallTimeout, defaultStall), r.ProtoMajor == 2
 	if !out.streams {
 		_ = out.control.SetWriteDeadline(time.Time{}) // that of the connection's last request
 	}
 	if r.Body == nil || r.Body == http.NoBody {
-		return out, r
+		return r
 	}
 	if !out.streams {
 		_ = out.control.SetReadDeadline(time.Now().Add(out.stall)) // net/http reads what a refusal leaves
 	}
 	if l.MaxBody > 0 {
 		if r.ContentLength > int64(l.MaxBody) {
-			return out, nil
+			return nil
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, int64(l.MaxBody))
 	}
 	r.Body = &patientBody{ReadCloser: r.Body, w: out}
-	return out, r
+	return r
 }

@@ -7,6 +7,7 @@ import (
 	"log"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,26 +30,49 @@ const (
 // exchange is one request that is served.
 type exchange struct {
 	verdict gabionhttp.LastVerdict
+	within  within
 	note    string // why it could not be repeated, where only the proxy knows that
 	body    *replay
 	came    time.Time // before a program
 	turns   bool      // of HTTP/1: a request ends before the next one begins
-	unread  bool      // the answer came before the end of the client's body, and what is left is in the way
+	early   *early    // of a plain request; nil where httputil.ReverseProxy passes answers of 1xx on
+	client  patient
+	sent    http.Request // a plain request as it goes out, to at
+	at      url.URL
+	unread  bool // the answer came before the end of the client's body, and what is left is in the way
 }
 
 type exchangeKey struct{}
+
+// within is the context of an exchange, which is part of that.
+type within struct {
+	context.Context
+	e *exchange
+}
+
+// Value implements [context.Context].
+func (w *within) Value(key any) any {
+	if _, ok := key.(exchangeKey); ok {
+		return w.e
+	}
+	return w.Context.Value(key)
+}
 
 func exchangeOf(ctx context.Context) *exchange {
 	e, _ := ctx.Value(exchangeKey{}).(*exchange)
 	return e
 }
 
+var onceSent = []string{"1"} // never changes
+
 // tell writes what was done into the headers of an answer.
 func (e *exchange) tell(h http.Header) {
 	if e.verdict.Calls() == 0 {
 		return
 	}
-	h[HeaderAttempts] = []string{strconv.Itoa(e.verdict.Attempts())}
+	if h[HeaderAttempts] = onceSent; e.verdict.Attempts() != 1 {
+		h[HeaderAttempts] = []string{strconv.Itoa(e.verdict.Attempts())}
+	}
 	if why := e.verdict.Reason(); why != policy.None {
 		h[HeaderReason] = []string{why.String()}
 	}
@@ -74,7 +98,8 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, l *listener) {
 		}
 	}()
 	e := new(exchange)
-	ctx := context.WithValue(gabionhttp.WithVerdict(r.Context(), &e.verdict), exchangeKey{}, e)
+	e.within = within{gabionhttp.WithVerdict(r.Context(), &e.verdict), e}
+	ctx := context.Context(&e.within)
 	if pri := serving.ReadPriority(r.Header[gabionhttp.HeaderPriority], true); pri != policy.PriorityNormal && l.config.Ingress.To == "" {
 		ctx = gabion.ContextWithPriority(ctx, pri)
 	}
@@ -84,7 +109,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, l *listener) {
 		ctx = timed
 	}
 	r = r.WithContext(ctx)
-	out, in := bound(w, r, &l.config)
+	out, in := &e.client, bound(&e.client, w, r, &l.config)
 	switch {
 	case in == nil:
 		p.refuse(out, r, &refusal{status: http.StatusRequestEntityTooLarge, reason: "body_too_large", title: "The body is larger than this listener takes",

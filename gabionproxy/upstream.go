@@ -16,6 +16,7 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/gabionhttp"
+	"github.com/gabion-go/gabion/internal/h1"
 )
 
 // target is a server as a configuration names it.
@@ -37,7 +38,7 @@ type upstream struct {
 	proxy *Proxy
 	key   upstreamKey
 	url   *url.URL
-	base  *http.Transport
+	base  http.RoundTripper
 	plain *gabionhttp.Transport
 	rpc   *gabionhttp.Transport // writes the time that is left as gRPC has it, too
 	pass  httputil.ReverseProxy
@@ -73,7 +74,7 @@ func (p *Proxy) upstream(t *tree, to target, before *tree) (*upstream, error) {
 			return nil, err
 		}
 	}
-	u.base = newBase(config, u.url)
+	u.base = newUpstream(config, u.url)
 	if u.url != nil && u.url.Scheme == "h2c" {
 		u.url.Scheme = "http"
 	}
@@ -105,6 +106,17 @@ func newBase(config *tls.Config, to *url.URL) *http.Transport {
 		t.Protocols.SetHTTP2(true)
 	}
 	return t
+}
+
+// newUpstream is newBase, but that what is plain HTTP/1.1 goes a shorter way.
+func newUpstream(config *tls.Config, to *url.URL) http.RoundTripper {
+	base := newBase(config, to)
+	if base.Protocols.UnencryptedHTTP2() {
+		return base
+	}
+	return &h1.Transport{
+		Next: informing{base}, Dial: base.DialContext, TLS: config, TLSTime: tlsTimeout, IdleTime: idleUpstream, MostIdle: idlePerHost, Inform: inform,
+	}
 }
 
 // clientTLS reads what a configuration names, and returns a sum of it.
@@ -158,7 +170,7 @@ func (u *upstream) connect(registry *gabion.Registry) error {
 }
 
 // retire lets go of connections that no configuration in force uses. Those in use end with their requests.
-func (u *upstream) retire() { u.base.CloseIdleConnections() }
+func (u *upstream) retire() { u.plain.CloseIdleConnections() }
 
 // ServeHTTP implements [http.Handler].
 func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -167,6 +179,10 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer u.remember(w, r)()
+	if e := exchangeOf(r.Context()); e != nil && straight(r) {
+		u.serve(w, r, e)
+		return
+	}
 	u.pass.ServeHTTP(w, r)
 }
 

@@ -1,9 +1,9 @@
 // Proxybench compares what proxies cost: processor time of the proxy's process for each request,
 // read from /proc, so that the load, the server and the other proxies on the machine don't count.
 //
-//	go run ./proxybench [-rounds 5] [-requests 4000]
+//	go run ./proxybench [-rounds 5] [-requests 4000] [-beside COMMAND]
 //
-// It runs httputil.ReverseProxy and gabion, and nginx, HAProxy and Caddy where they are installed.
+// With -beside another build of the command is measured in turn with this one. It runs httputil.ReverseProxy and gabion, and nginx, HAProxy and Caddy where they are installed.
 // Only ratios within one run mean anything.
 package main
 
@@ -60,8 +60,9 @@ func main() {
 	}
 	rounds := flag.Int("rounds", 5, "how often each is measured")
 	requests := flag.Int("requests", 4000, "of one measurement")
+	beside := flag.String("beside", "", "another build of the command gabion")
 	flag.Parse()
-	exit(compare(*rounds, *requests))
+	exit(compare(*rounds, *requests, *beside))
 }
 
 func exit(err error) {
@@ -112,8 +113,19 @@ func server() (string, error) {
 	return l.Addr().String(), nil
 }
 
+// ours is gabion's file.
+const ours = `version: 1
+dependencies:
+  api: {preset: external-api, bulkhead: {limit: 200}}
+proxy:
+  listen:
+    - {address: AT, to: "http://TO", dependency: api}
+`
+
+func run(_, file string) []string { return []string{"proxy", file} }
+
 // proxies starts those that are here, and says which are missing.
-func proxies(dir, to string) (all []*proxy, err error) {
+func proxies(dir, to, beside string) (all []*proxy, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -127,14 +139,17 @@ func proxies(dir, to string) (all []*proxy, err error) {
 		args                func(at, file string) []string
 	}{
 		{"ReverseProxy", self, "", func(at, _ string) []string { return []string{"reverseproxy", at, "http://" + to} }},
-		{"gabion", gabion, "version: 1\ndependencies:\n  api: {preset: external-api, bulkhead: {limit: 200}}\nproxy:\n  listen:\n    - {address: AT, to: \"http://TO\", dependency: api}\n",
-			func(_, file string) []string { return []string{"proxy", file} }},
+		{"gabion", gabion, ours, run},
+		{"beside", beside, ours, run},
 		{"nginx", "nginx", "daemon off; pid DIR/nginx.pid; events {} http { access_log off; upstream u { server TO; keepalive 256; } server { listen AT; location / { proxy_pass http://u; proxy_http_version 1.1; proxy_set_header Connection \"\"; } } }",
 			func(_, file string) []string { return []string{"-c", file, "-p", dir} }},
 		{"haproxy", "haproxy", "defaults\n mode http\n http-reuse always\n timeout connect 5s\n timeout client 1m\n timeout server 1m\nlisten l\n bind AT\n server s TO\n",
 			func(_, file string) []string { return []string{"-f", file} }},
 		{"caddy", "caddy", "{\n admin off\n}\nhttp://AT {\n reverse_proxy TO\n}\n", func(_, file string) []string { return []string{"run", "--config", file, "--adapter", "caddyfile"} }},
 	} {
+		if p.program == "" {
+			continue
+		}
 		program, err := exec.LookPath(p.program)
 		if err != nil {
 			fmt.Println("not installed:", p.name)
@@ -175,7 +190,7 @@ func up(at string) error {
 	}
 }
 
-func compare(rounds, requests int) error {
+func compare(rounds, requests int, beside string) error {
 	dir, err := os.MkdirTemp("", "proxybench")
 	if err != nil {
 		return err
@@ -185,7 +200,7 @@ func compare(rounds, requests int) error {
 	if err != nil {
 		return err
 	}
-	all, err := proxies(dir, to)
+	all, err := proxies(dir, to, beside)
 	for _, p := range all {
 		defer func() {
 			_ = p.cmd.Process.Kill()

@@ -1,6 +1,9 @@
 package adapter
 
-import "errors"
+import (
+	"errors"
+	"net/http"
+)
 
 // ErrBodyOver is what a request's body says to an attempt that is over.
 var ErrBodyOver = errors.New("gabionhttp: request body read after its attempt was over")
@@ -15,3 +18,8 @@ type Replay interface {
 	// Whole reports whether all of the body is remembered, so that no reader waits.
 	Whole() bool
 }
+
+// Prompt is an http.RoundTripper that uses the trace of a request as net/http's Transport does, and that may be more than
+// that is: Prompt reports whether RoundTrip returns when the request's context ends, also while the reader of the request's
+// body blocks.
+type Prompt interface{ Prompt(*http.Request) bool }

@@ -109,7 +109,8 @@ var plan = map[string]room{
 	"messages/letterpage":                {floor: fourth},                                                                                                  // dead letters on the page
 	"messages/internal/joined":           {floor: basement},
 
-	"gabionproxy": {floor: fourth, also: []string{"internal/adapter", "internal/serving", "internal/yamlstrict"}}, // asks the front door what users may not, reads priorities as servers do, and names keys as files do
+	"internal/h1": {floor: third},                                                                                                // net/http's client in another order
+	"gabionproxy": {floor: fourth, also: []string{"internal/adapter", "internal/h1", "internal/serving", "internal/yamlstrict"}}, // asks the front door what users may not, reads priorities as servers do, and names keys as files do
 
 	"fleet":           {floor: fourth, also: []string{"internal/adapter"}}, // asks the front door what users may not
 	"fleet/fleettest": {floor: fourth, also: []string{"fleet"}},            // its conformance suite for stores

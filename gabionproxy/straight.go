@@ -1,0 +1,213 @@
+package gabionproxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptrace"
+	"net/http/httputil"
+	"net/textproto"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// This file does for plain requests of HTTP/1 what httputil.ReverseProxy does for all others, by the same rules, with fewer copies.
+
+// straight reports whether a request is plain.
+func straight(r *http.Request) bool {
+	return r.ProtoMajor == 1 && r.Header["Upgrade"] == nil && r.Header["Expect"] == nil && !isGRPC(r)
+}
+
+// serve passes a request on, and its answer back.
+func (u *upstream) serve(w http.ResponseWriter, r *http.Request, e *exchange) {
+	out := u.outgoing(r, e)
+	e.early = &early{to: w}
+	resp, err := u.RoundTrip(out)
+	e.early.end()
+	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
+		resp.Body.Close()
+		err = errSwitched
+	}
+	if err != nil {
+		u.proxy.failed(w, out, err)
+		return
+	}
+	hops(resp.Header)
+	_ = told(resp)
+	u.proxy.answer(w, resp)
+}
+
+var errSwitched = errors.New("gabionproxy: the server switched to a protocol that was not asked for")
+
+// outgoing is the request to the server.
+func (u *upstream) outgoing(r *http.Request, e *exchange) *http.Request {
+	e.sent, e.at = *r, *r.URL
+	out := &e.sent
+	out.URL, out.Close = &e.at, false
+	if r.ContentLength == 0 {
+		out.Body = nil
+	}
+	if unfit(r.Header) {
+		h := maps.Clone(r.Header)
+		hops(h)
+		for _, name := range forwarded {
+			delete(h, name)
+		}
+		if slices.ContainsFunc(r.Header["Te"], trailers) {
+			h["Te"] = []string{"trailers"}
+		}
+		if _, ok := h["User-Agent"]; !ok {
+			h["User-Agent"] = []string{""} // else net/http would make one up
+		}
+		out.Header = h
+	}
+	u.rewrite(&httputil.ProxyRequest{In: r, Out: out})
+	return out
+}
+
+// forwarded are headers that clients may not set for servers.
+var forwarded = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}
+
+// hopHeaders are about one connection (RFC 9110, 7.6.1).
+var hopHeaders = []string{
+	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+}
+
+// unfit reports whether headers of a client can't be passed on as they are.
+func unfit(h http.Header) bool {
+	has := func(name string) bool { _, ok := h[name]; return ok }
+	return !has("User-Agent") || slices.ContainsFunc(hopHeaders, has) || slices.ContainsFunc(forwarded, has)
+}
+
+// hops takes out what is about one connection.
+func hops(h http.Header) {
+	for _, line := range h["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			if name = textproto.TrimString(name); name != "" {
+				h.Del(name)
+			}
+		}
+	}
+	for _, name := range hopHeaders {
+		delete(h, name)
+	}
+}
+
+// trailers reports whether a line of TE has that word.
+func trailers(line string) bool {
+	for word := range strings.SplitSeq(line, ",") {
+		if strings.EqualFold(textproto.TrimString(word), "trailers") {
+			return true
+		}
+	}
+	return false
+}
+
+// answer passes an answer on. If it breaks off the client's connection is cut, which is all that can be said by then.
+func (p *Proxy) answer(w http.ResponseWriter, resp *http.Response) {
+	h := w.Header()
+	maps.Copy(h, resp.Header)
+	announced := len(resp.Trailer)
+	if announced > 0 {
+		h["Trailer"] = []string{strings.Join(slices.Sorted(maps.Keys(resp.Trailer)), ", ")}
+	}
+	w.WriteHeader(resp.StatusCode)
+	err := pour(w, resp)
+	resp.Body.Close()
+	if err != nil {
+		p.options.Log.Debug("an answer broke off", "error", err)
+		if resp.Request.Context().Value(http.ServerContextKey) != nil {
+			panic(http.ErrAbortHandler)
+		}
+		return
+	}
+	if len(resp.Trailer) == 0 {
+		return
+	}
+	_ = http.NewResponseController(w).Flush() // the answer is chunked, however short it is
+	if len(resp.Trailer) == announced {
+		maps.Copy(h, resp.Trailer)
+		return
+	}
+	for name, lines := range resp.Trailer {
+		h[http.TrailerPrefix+name] = lines
+	}
+}
+
+// pour copies the body: at once where it may be a stream.
+func pour(w http.ResponseWriter, resp *http.Response) error {
+	if resp.Body == http.NoBody {
+		return nil
+	}
+	flush := func() error { return nil }
+	if resp.ContentLength < 0 || strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		flush = http.NewResponseController(w).Flush
+		if err := flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return err
+		}
+	}
+	buffer := buffers.Get()
+	defer buffers.Put(buffer)
+	for {
+		n, err := resp.Body.Read(buffer)
+		if n > 0 {
+			if _, err := w.Write(buffer[:n]); err != nil {
+				return err
+			}
+			if err := flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+				return err
+			}
+		}
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// early passes on answers of 1xx, until there is the last one.
+type early struct {
+	mu sync.Mutex
+	to http.ResponseWriter // nil when it is over
+}
+
+func (a *early) end() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.to = nil
+}
+
+// inform passes on an answer of 1xx.
+func inform(ctx context.Context, status int, h http.Header) {
+	e := exchangeOf(ctx)
+	if e == nil || e.early == nil {
+		return
+	}
+	e.early.mu.Lock()
+	defer e.early.mu.Unlock()
+	if w := e.early.to; w != nil {
+		maps.Copy(w.Header(), h)
+		w.WriteHeader(status)
+		clear(w.Header())
+	}
+}
+
+// informing is net/http's Transport with inform.
+type informing struct{ *http.Transport }
+
+// RoundTrip implements [http.RoundTripper].
+func (i informing) RoundTrip(r *http.Request) (*http.Response, error) {
+	if e := exchangeOf(r.Context()); e == nil || e.early == nil {
+		return i.Transport.RoundTrip(r)
+	}
+	trace := httptrace.ClientTrace{Got1xxResponse: func(status int, h textproto.MIMEHeader) error {
+		inform(r.Context(), status, http.Header(h))
+		return nil
+	}}
+	return i.Transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), &trace)))
+}

@@ -1,0 +1,309 @@
+package h1
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// conn is a connection, which has one request at a time.
+type conn struct {
+	net.Conn // the socket, or what speaks TLS on it
+	look     func() bool
+	abort    func() // closes the socket, which ends all reads and writes at once
+	tls      *tls.ConnectionState
+	home     *host
+	since    time.Time // it is idle
+	reused   bool
+
+	left  int64       // bytes that may still be read of headers
+	got   bool        // something of the answer
+	wrote atomic.Bool // something of the request
+	cut   atomic.Bool // a Write failed
+}
+
+func (c *conn) alive() bool { return c.look == nil || c.look() }
+
+// Read bounds headers.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.left <= 0 {
+		return 0, errHeaders
+	}
+	n, err := c.Conn.Read(p[:min(int64(len(p)), c.left)])
+	c.left -= int64(n)
+	c.got = c.got || n > 0
+	return n, err
+}
+
+// Write notes what became of the request.
+func (c *conn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if n > 0 || c.tls != nil {
+		c.wrote.Store(true)
+	}
+	if err != nil {
+		c.cut.Store(true)
+	}
+	return n, err
+}
+
+// inOne is the length of a body that is written together with its headers, unless it takes longer than together. The server
+// sees other headers before the body.
+const (
+	inOne    = 2 << 10
+	together = time.Millisecond
+)
+
+// readAhead is how many bytes are read at once, and so of a body before it is asked for.
+const readAhead = 8 << 10
+
+var (
+	readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readAhead) }}
+	writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 4<<10) }}
+)
+
+// held hides from net/http that there is something to be flushed.
+type held struct {
+	mu sync.Mutex
+	w  *bufio.Writer
+}
+
+// Write implements [io.Writer].
+func (h *held) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.w.Write(p)
+}
+
+// WriteByte is how net/http knows that no other buffer is needed.
+func (h *held) WriteByte(b byte) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.w.WriteByte(b)
+}
+
+// flush ends the wait for the body. An error stays in the buffer, and the next Write has it.
+func (h *held) flush() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.w != nil {
+		_ = h.w.Flush()
+	}
+}
+
+// done takes the buffer away from a flush that comes too late.
+func (h *held) done() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.w = nil
+}
+
+// send writes a request and closes its body.
+func (c *conn) send(req *http.Request) error {
+	w := writers.Get().(*bufio.Writer)
+	w.Reset(c)
+	err := write(req, w)
+	if err == nil {
+		err = w.Flush()
+	}
+	w.Reset(nil)
+	writers.Put(w)
+	return err
+}
+
+func write(req *http.Request, w *bufio.Writer) error {
+	if bodiless(req) || req.ContentLength <= 0 || req.ContentLength > inOne {
+		return req.Write(w)
+	}
+	h := &held{w: w}
+	timer := time.AfterFunc(together, h.flush)
+	defer timer.Stop()
+	defer h.done()
+	return req.Write(h)
+}
+
+// An exchange is a request on its connection, and the body of its answer.
+type exchange struct {
+	t     *Transport
+	c     *conn // nil once it was let go
+	ctx   context.Context
+	r     *bufio.Reader
+	stop  func() bool   // of the watch over the context; nil before there is one
+	sent  chan struct{} // closed when the request was written; nil if that is so
+	wrong error         // why it was not; to be read after sent
+	keep  bool          // the connection may be used again
+	in    io.ReadCloser // nil means that the answer has no body
+
+	mu      sync.Mutex // guards what follows, and c and r once there is a body
+	reading bool
+	over    bool
+	end     error // what Read returns when it is over
+}
+
+func (t *Transport) exchange(c *conn, req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	x := &exchange{t: t, c: c, ctx: ctx, r: readers.Get().(*bufio.Reader)}
+	x.r.Reset(c)
+	c.left, c.got = headerLimit, false
+	c.wrote.Store(false)
+	if !x.hurries() {
+		x.watch()
+	}
+	if bodiless(req) {
+		x.wrong = c.send(req)
+	} else {
+		x.sent = make(chan struct{})
+		go x.send(c, req)
+	}
+	resp, err := x.answer(req)
+	if err != nil {
+		return nil, x.fail(err)
+	}
+	return x.deliver(resp, req), nil
+}
+
+// send is for a body, whose reader may block for as long as it likes. If it fails no answer is waited for; if the connection fails, the
+// server may have said why.
+func (x *exchange) send(c *conn, req *http.Request) {
+	defer close(x.sent)
+	defer func() {
+		if v := recover(); v != nil {
+			x.wrong = fmt.Errorf("h1: the request's body panicked: %v", v)
+		}
+		if x.wrong != nil && !c.cut.Load() {
+			c.abort()
+		}
+	}()
+	x.wrong = c.send(req)
+}
+
+// soon is how long an answer is waited for before the request's context is watched. To watch one costs eleven allocations,
+// and most answers come sooner. Until then the end of the context's time is the connection's too, and a cancel is seen this much later.
+const soon = 10 * time.Millisecond
+
+// hurries puts off the watch over the context, and reports whether it did.
+func (x *exchange) hurries() bool {
+	end, timed := x.ctx.Deadline()
+	if x.c.tls != nil || x.c.look == nil || !timed || x.c.SetWriteDeadline(end) != nil {
+		return false
+	}
+	if at := time.Now().Add(soon); at.Before(end) {
+		end = at
+	}
+	return x.c.SetReadDeadline(end) == nil
+}
+
+// watch cuts the connection when the context ends.
+func (x *exchange) watch() {
+	_ = x.c.SetDeadline(time.Time{})
+	x.stop = context.AfterFunc(x.ctx, x.c.abort)
+}
+
+// unwatch ends that. It reports false if the connection was cut.
+func (x *exchange) unwatch() bool {
+	if x.stop == nil {
+		return x.c.SetDeadline(time.Time{}) == nil
+	}
+	return x.stop()
+}
+
+// inHand reports whether all headers of the last answer were read.
+func (x *exchange) inHand() bool {
+	head, _ := x.r.Peek(x.r.Buffered())
+	return bytes.Contains(head, []byte("\r\n\r\n")) && !bytes.HasPrefix(head, []byte("HTTP/1.1 1"))
+}
+
+// answer reads the headers of the answer.
+func (x *exchange) answer(req *http.Request) (*http.Response, error) {
+	if x.sent == nil && x.wrong != nil && !x.c.cut.Load() { // net/http would not write it
+		return nil, x.wrong
+	}
+	_, err := x.r.Peek(1)
+	if x.stop == nil && !(err == nil && x.inHand()) {
+		x.watch()
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			_, err = x.r.Peek(1)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	for {
+		resp, err := http.ReadResponse(x.r, req)
+		switch {
+		case err != nil:
+			return nil, err
+		case resp.StatusCode >= 200 || resp.StatusCode < 100 || resp.StatusCode == http.StatusSwitchingProtocols:
+			x.c.left = math.MaxInt64
+			return resp, nil
+		}
+		if x.t.Inform != nil {
+			x.t.Inform(x.ctx, resp.StatusCode, resp.Header)
+		}
+		trace := httptrace.ContextClientTrace(x.ctx)
+		if trace != nil && trace.Got1xxResponse != nil {
+			if err := trace.Got1xxResponse(resp.StatusCode, textproto.MIMEHeader(resp.Header)); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// fail ends an exchange without an answer.
+func (x *exchange) fail(err error) error {
+	c, stopped := x.c, x.unwatch()
+	c.abort()
+	x.free()
+	written := x.written(0)
+	switch {
+	case x.ctx.Err() != nil || !stopped:
+		return context.Cause(x.ctx)
+	case written && x.wrong != nil && !c.cut.Load():
+		return x.wrong
+	case c.left <= 0:
+		err = errHeaders
+	}
+	if c.got {
+		return err
+	}
+	return died{err, written && !c.wrote.Load()}
+}
+
+// afterAnswer is how long the end of a request is waited for whose answer is whole: net/http has it as 50 ms.
+const afterAnswer = 10 * time.Millisecond
+
+// written reports whether all of the request was written, or could not be.
+func (x *exchange) written(wait time.Duration) bool {
+	if x.sent == nil {
+		return true
+	}
+	select {
+	case <-x.sent:
+		return true
+	default:
+	}
+	if wait == 0 {
+		return false
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-x.sent:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
