@@ -75,7 +75,7 @@ func transactionalProgram(args []string) int {
 	})))
 }
 
-// caller calls a URL once when it is told to end, as a program does that settles its work, and tells by its exit code
+// caller calls a URL once at SIGTERM, as a program does that settles its work, and tells by its exit code
 // whether it got an answer. Its arguments are an address, at which it shows that it runs, and the URL.
 func caller(args []string) int {
 	l, err := net.Listen("tcp", args[0])
