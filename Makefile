@@ -67,8 +67,8 @@ upstream: ## Run other projects' own tests with and without gabion in between, i
 	@go test -tags upstream -vet=off -count=1 -v -timeout 30m ./e2e/upstream $(if $(ARGS),-args $(ARGS))
 
 .PHONY: servers
-servers: ## Install the servers that tests run against, where apt-get may
-	@.ci/servers
+servers: ## Install the servers and the clients of other languages that tests run against, where apt-get and npm may
+	@servers=0; .ci/servers || servers=$$?; .ci/clients && exit $$servers
 
 .PHONY: check
 check: ## gofmt, go vet, the repository's own rules, tidy go.mod files, golangci-lint, the API's changes

@@ -335,7 +335,7 @@ func TestTheRetriesOfAnSDKAddNone(t *testing.T) {
 	}
 }
 
-// Java's client asks for HTTP/2 on a plain connection unless it is told not to. The proxy declines, and the
+// Java's client asks for HTTP/2 on a plain connection by default. The proxy declines, and the
 // POST is repeated as any other.
 func TestJavaAsksForHTTP2(t *testing.T) {
 	long(t, "Java compiles")

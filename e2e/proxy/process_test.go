@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -32,7 +33,9 @@ var gabion = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	command := filepath.Join(dir, "gabion")
-	out, err := exec.Command("go", "build", "-o", command, "github.com/gabion-go/gabion/cmd/gabion").CombinedOutput()
+	build := exec.Command("go", "build", "-o", command, "github.com/gabion-go/gabion/cmd/gabion")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as a release: it runs where nothing else is
+	out, err := build.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
 	}
@@ -116,6 +119,24 @@ func (p *process) kill() {
 	defer p.mu.Unlock()
 	_ = p.cmd.Process.Kill()
 	<-p.end
+}
+
+// stop ends it with SIGTERM and returns its exit code. It must not take longer than the limit.
+func (p *process) stop(limit time.Duration) int {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		p.t.Error(err)
+	}
+	select {
+	case <-p.end:
+	case <-time.After(limit):
+		p.t.Errorf("%s did not end within %v of SIGTERM", p.argv[0], limit)
+		_ = p.cmd.Process.Kill()
+		<-p.end
+	}
+	return p.cmd.ProcessState.ExitCode()
 }
 
 // proxied starts gabion proxy with a file, whose first listener is at addr.

@@ -2,19 +2,23 @@ package proxy
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
 // roles are the programs that this test binary can be.
-var roles = map[string]func(args []string) int{"plain": plainProgram, "transactional": transactionalProgram}
+var roles = map[string]func(args []string) int{"plain": plainProgram, "transactional": transactionalProgram, "caller": caller}
 
 // dither is the time that work takes before and after its effect, so that kills meet both.
 func dither() { time.Sleep(time.Duration(rand.IntN(8)) * time.Millisecond) }
@@ -69,6 +73,28 @@ func transactionalProgram(args []string) int {
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprintf(w, "done %s", order)
 	})))
+}
+
+// caller calls a URL once at SIGTERM, as a program does that settles its work, and tells by its exit code
+// whether it got an answer. Its arguments are an address, at which it shows that it runs, and the URL.
+func caller(args []string) int {
+	l, err := net.Listen("tcp", args[0])
+	if err != nil {
+		return fail(err)
+	}
+	defer l.Close()
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGTERM)
+	<-told
+	resp, err := http.Get(args[1])
+	if err != nil {
+		return fail(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fail(errors.New(resp.Status))
+	}
+	return 0
 }
 
 // record is what such a program writes: one transaction for the key and the effect.
