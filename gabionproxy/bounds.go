@@ -16,12 +16,13 @@ type patient struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	stall   time.Duration
-	streams bool        // HTTP/2, where a deadline that passes ends the stream also when nothing waits for it
-	begun   atomic.Bool // the answer; from then on a client of HTTP/2 may be silent, as in calls of both directions
-	writing *time.Timer // of HTTP/2
+	streams bool          // HTTP/2, where a deadline that passes ends the stream also when nothing waits for it
+	begun   atomic.Bool   // the answer; from then on a client of HTTP/2 may be silent, as in calls of both directions
+	writing *time.Timer   // of HTTP/2
+	silence time.Duration // of an upgraded connection
 }
 
-// Unwrap lets http.ResponseController hijack.
+// Unwrap lets http.ResponseController set deadlines.
 func (w *patient) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader implements [http.ResponseWriter].
@@ -104,7 +105,7 @@ func (b *patientBody) readStream(p []byte) (int, error) {
 
 // bound returns the two sides of an exchange with a listener's bounds. A nil request means that its body is too large.
 func bound(w http.ResponseWriter, r *http.Request, l *config.ProxyListener) (*patient, *http.Request) {
-	out := &patient{ResponseWriter: w, control: http.NewResponseController(w), stall: cmp.Or(l.StallTimeout, defaultStall), streams: r.ProtoMajor == 2}
+	out := &patient{ResponseWriter: w, control: http.NewResponseController(w), stall: cmp.Or(l.StallTimeout, defaultStall), streams: r.ProtoMajor == 2, silence: cmp.Or(l.UpgradedTimeout, defaultUpgraded)}
 	if !out.streams {
 		_ = out.control.SetWriteDeadline(time.Time{}) // that of the connection's last request
 	}
