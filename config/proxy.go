@@ -23,6 +23,10 @@ type Proxy struct {
 	// means 64 MiB. Beyond it requests go on and are not repeatable.
 	BufferMemory int
 
+	// MaxUpgraded is how many tunnels and upgraded connections all listeners together may have. More are refused. Zero
+	// means 5000, and each also counts for MaxConnections of its listener.
+	MaxUpgraded int
+
 	// AccessLog writes a line of JSON for each request.
 	AccessLog bool
 }
@@ -68,6 +72,9 @@ type ProxyListener struct {
 
 	// IdleTimeout is how long a connection may be kept without a request. Zero means 2 min.
 	IdleTimeout time.Duration
+
+	// UpgradedTimeout is how long a tunnel or an upgraded connection may be silent in both directions. Zero means 15 min.
+	UpgradedTimeout time.Duration
 
 	// StallTimeout is how long a client may take to send or to take the next bytes of a body. Zero means 1 min.
 	StallTimeout time.Duration
@@ -135,6 +142,10 @@ type ProxyClientTLS struct {
 type ProxyIngress struct {
 	// To is the program's base URL, as that of a route.
 	To string
+
+	// Trusted are the addresses of balancers before this listener, such as 10.0.0.0/8 or 127.0.0.1. What they say in X-Forwarded-For,
+	// X-Forwarded-Host and X-Forwarded-Proto goes on to the program. Zero means that no client is believed.
+	Trusted []string
 
 	// Admission lets as many requests in at once as the program can work on.
 	Admission ProxyAdmission

@@ -112,6 +112,11 @@ func (j *proxyJudge) ingress(at string, in *ProxyIngress) {
 		return
 	}
 	j.url(at+".to", in.To)
+	for _, text := range in.Trusted {
+		if _, err := netip.ParsePrefix(text); err != nil && !isIP(text) {
+			j.fail(at+".trusted", fmt.Sprintf("%.60q is no address", text), "write a network such as 10.0.0.0/8, or one address")
+		}
+	}
 	key := in.Idempotency
 	switch {
 	case key.Store == "" && !reflect.ValueOf(key).IsZero():

@@ -16,12 +16,13 @@ type patient struct {
 	http.ResponseWriter
 	control http.ResponseController
 	stall   time.Duration
-	streams bool        // HTTP/2, where a deadline that passes ends the stream also when nothing waits for it
-	begun   atomic.Bool // the answer; from then on a client of HTTP/2 may be silent, as in calls of both directions
-	writing *time.Timer // of HTTP/2
+	streams bool          // HTTP/2, where a deadline that passes ends the stream also when nothing waits for it
+	begun   atomic.Bool   // the answer; from then on a client of HTTP/2 may be silent, as in calls of both directions
+	writing *time.Timer   // of HTTP/2
+	silence time.Duration // of an upgraded connection
 }
 
-// Unwrap lets http.ResponseController hijack.
+// Unwrap lets http.ResponseController set deadlines.
 func (w *patient) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader implements [http.ResponseWriter].
@@ -106,6 +107,7 @@ func (b *patientBody) readStream(p []byte) (int, error) {
 // body is too large.
 func bound(out *patient, w http.ResponseWriter, r *http.Request, l *config.ProxyListener) *http.Request {
 	out.ResponseWriter, out.control, out.stall, out.streams = w, *http.NewResponseController(w), cmp.Or(l.StallTimeout, defaultStall), r.ProtoMajor == 2
+	out.silence = cmp.Or(l.UpgradedTimeout, defaultUpgraded)
 	if !out.streams {
 		_ = out.control.SetWriteDeadline(time.Time{}) // that of the connection's last request
 	}

@@ -117,6 +117,8 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, l *listener) {
 	case in.Method == http.MethodConnect && len(l.config.Forward) == 0:
 		p.refuse(out, in, &refusal{status: http.StatusNotImplemented, reason: "no_tunnels", title: "This listener opens no tunnels",
 			detail: "use a listener with forward as HTTPS_PROXY", unsent: true})
+	case upgrades(in):
+		p.upgrading(out, in, l.handler)
 	default:
 		l.handler.ServeHTTP(out, in)
 	}

@@ -116,13 +116,18 @@ func (f *forwarder) tunnel(w http.ResponseWriter, r *http.Request, d *gabion.Dep
 		return
 	}
 	defer server.Close()
+	silence := defaultUpgraded
+	if own, ok := w.(*patient); ok {
+		silence, w = own.silence, own.ResponseWriter
+		out = http.NewResponseController(w) // relay looks after both sides
+	}
 	said := strconv.Itoa(attempts)
 	w.Header().Set(HeaderAttempts, said)
 	f.proxy.tally.tunnels.Add(1)
 	if r.ProtoMajor == 2 {
 		w.WriteHeader(http.StatusOK)
 		_ = out.Flush()
-		relay(r.Context(), &stream{r.Body, w, out}, server)
+		relay(r.Context(), &stream{r.Body, w, out}, server, silence)
 		return
 	}
 	client, buffered, err := out.Hijack()
@@ -134,7 +139,7 @@ func (f *forwarder) tunnel(w http.ResponseWriter, r *http.Request, d *gabion.Dep
 	if _, err := io.WriteString(client, "HTTP/1.1 200 Connection established\r\n"+HeaderAttempts+": "+said+"\r\n\r\n"); err != nil {
 		return
 	}
-	relay(r.Context(), &hijacked{client, buffered}, server)
+	relay(r.Context(), &hijacked{client, buffered}, server, silence)
 }
 
 // hijacked is a client's connection, with what net/http has read of it already.
@@ -165,23 +170,20 @@ func (s *stream) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// tunnelIdle is how long a tunnel may be silent in both directions: clients that vanish leave no other sign.
-const tunnelIdle = 15 * time.Minute
-
 // relay copies both ways until both sides have ended, one is broken, nothing moves for too long, or ctx is over.
-func relay(ctx context.Context, client io.ReadWriteCloser, server net.Conn) {
-	idle := time.AfterFunc(tunnelIdle, func() { cut(client, server) })
+func relay(ctx context.Context, client io.ReadWriteCloser, server net.Conn, silence time.Duration) {
+	idle := time.AfterFunc(silence, func() { cut(client, server) })
 	defer idle.Stop()
 	defer context.AfterFunc(ctx, func() { cut(client, server) })()
 	up := make(chan struct{})
 	go func() {
 		defer close(up)
-		_, err := io.Copy(&watched{server, idle}, client)
+		_, err := io.Copy(&watched{server, idle, silence}, client)
 		if err != nil || closeWrite(server) != nil {
 			server.Close()
 		}
 	}()
-	_, err := io.Copy(&watched{client, idle}, server)
+	_, err := io.Copy(&watched{client, idle, silence}, server)
 	if err != nil || closeWrite(client) != nil {
 		_ = client.Close()
 	}
@@ -197,12 +199,13 @@ func cut(client io.Closer, server net.Conn) {
 // watched puts off the end of a tunnel whenever bytes move.
 type watched struct {
 	io.Writer
-	idle *time.Timer
+	idle    *time.Timer
+	silence time.Duration
 }
 
 // Write implements [io.Writer].
 func (w *watched) Write(p []byte) (int, error) {
-	w.idle.Reset(tunnelIdle)
+	w.idle.Reset(w.silence)
 	return w.Writer.Write(p)
 }
 

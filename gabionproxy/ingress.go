@@ -1,10 +1,8 @@
 package gabionproxy
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -51,47 +49,17 @@ func (a arrival) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.next.ServeHTTP(w, r)
 }
 
-// routed sends requests of some routes through a handler, and all others past it.
-type routed struct {
-	match  *http.ServeMux // knows patterns, and serves nothing
-	keyed  http.Handler
-	others http.Handler
-}
-
-// ServeHTTP implements [http.Handler].
-func (k *routed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if k.covers(r) {
-		k.keyed.ServeHTTP(w, r)
-		return
-	}
-	k.others.ServeHTTP(w, r)
-}
-
-// covers reports whether a request is one of the routes'. Programs take paths with a slash too
-// many for the same, so those are covered as well.
-func (k *routed) covers(r *http.Request) bool {
-	if _, pattern := k.match.Handler(r); pattern != "" {
-		return true
-	}
-	path, slash := strings.CutSuffix(r.URL.Path, "/")
-	if !slash {
-		path += "/"
-	}
-	_, pattern := k.match.Handler(&http.Request{Method: r.Method, Host: r.Host, URL: &url.URL{Path: cmp.Or(path, "/")}})
-	return pattern != ""
-}
-
 // keyed makes the handler that runs each key once.
 func (p *Proxy) keyed(t *tree, c config.ProxyIdempotency, to http.Handler) (http.Handler, error) {
 	if p.options.Store == nil {
 		return nil, fmt.Errorf("this program has no stores, and %s is one", shown(c.Store))
 	}
-	k := &routed{match: http.NewServeMux(), others: to}
+	k := &routed{match: http.NewServeMux(), others: to, proxy: p}
 	var methods []string
 	for _, route := range c.Routes {
 		method, _, _ := strings.Cut(route, " ")
 		methods = append(methods, method)
-		if err := handle(k.match, route); err != nil {
+		if err := k.add(route); err != nil {
 			return nil, err
 		}
 	}

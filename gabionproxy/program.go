@@ -28,6 +28,9 @@ type program struct {
 	pass  httputil.ReverseProxy
 	times bool     // it learns how much time is left
 	own   []string // headers that the proxy writes or goes by
+
+	trusted peers
+	keyed   bool // some of its routes have keys
 }
 
 func (p *Proxy) program(c config.ProxyIngress) (*program, error) {
@@ -35,8 +38,12 @@ func (p *Proxy) program(c config.ProxyIngress) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &program{proxy: p, url: to, base: newBase(nil, to), times: c.Deadlines}
-	g.own = slices.Concat(keyHeaders, leftHeaders, []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", gabionhttp.HeaderPriority,
+	trusted, err := readPeers(c.Trusted)
+	if err != nil {
+		return nil, err
+	}
+	g := &program{proxy: p, url: to, base: newBase(nil, to), times: c.Deadlines, trusted: trusted, keyed: c.Idempotency.Store != ""}
+	g.own = slices.Concat(keyHeaders, leftHeaders, []string{gabionhttp.HeaderPriority,
 		http.CanonicalHeaderKey(c.Idempotency.ScopeHeader), http.CanonicalHeaderKey(c.Admission.TenantHeader)})
 	if to.Scheme == "h2c" {
 		to.Scheme = "http"
@@ -72,8 +79,7 @@ func (g *program) rewrite(pr *httputil.ProxyRequest) {
 	out.URL.RawQuery = in.URL.RawQuery
 	out.Trailer = in.Trailer
 	g.noTwins(out.Header)
-	out.Header["X-Forwarded-For"] = in.Header["X-Forwarded-For"]
-	pr.SetXForwarded()
+	g.forwarded(pr)
 	exchangeOf(out.Context()).resends(out)
 	out.GetBody = nil
 	noUpgrade(out)
@@ -83,6 +89,10 @@ func (g *program) rewrite(pr *httputil.ProxyRequest) {
 			return io.NopCloser(io.NewSectionReader(all, 0, in.ContentLength)), nil
 		}
 		out.Body, _ = out.GetBody()
+	}
+	if g.keyed { // these lead programs to another path than the one whose route was found
+		out.Header.Del("X-Original-Url")
+		out.Header.Del("X-Rewrite-Url")
 	}
 	for _, name := range keyHeaders {
 		if lines, ok := out.Header[name]; ok { // in lower case net/http does not know it, and the program does
@@ -96,7 +106,7 @@ func (g *program) rewrite(pr *httputil.ProxyRequest) {
 // proxy writes or goes by.
 func (g *program) noTwins(h http.Header) {
 	for name := range h {
-		if strings.IndexByte(name, '_') >= 0 && slices.Contains(g.own, http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))) {
+		if strings.IndexByte(name, '_') >= 0 && (tellsOfClient(name) || slices.Contains(g.own, http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-")))) {
 			delete(h, name)
 		}
 	}

@@ -24,6 +24,8 @@ const (
 	defaultHeaderTimeout = 10 * time.Second
 	defaultIdle          = 2 * time.Minute
 	defaultStall         = time.Minute
+	defaultUpgraded      = 15 * time.Minute // clients that vanish leave no other sign
+	defaultMaxUpgraded   = 5000             // half of the connections that a listener has
 	defaultDrain         = 25 * time.Second // Kubernetes kills after 30 s
 )
 
