@@ -124,8 +124,8 @@ var sections = []struct {
 	{"timelimiter", timeRules},
 }
 
-// besides are keys of Spring that are about calls that fail, and are not resilience4j's.
-var besides = slices.Concat(
+// springKeys are keys of Spring that are about calls that fail, and are not resilience4j's.
+var springKeys = slices.Concat(
 	foreign.Stays("is Spring's own", "spring.*", "spring.cloud.*", "spring.cloud.openfeign.*", "spring.cloud.openfeign.client.*", "spring.cloud.openfeign.client.config.*.*"),
 	foreign.Sourced("https://docs.spring.io/spring-cloud-openfeign/reference/spring-cloud-openfeign.html", foreign.Under("spring.cloud.openfeign.client.config.*", []foreign.Rule{
 		{Key: "connectTimeout", Fate: foreign.Lost, Text: "{} ms for a connection of this client there: set it in the HTTP client's dialer"},
@@ -138,7 +138,7 @@ var besides = slices.Concat(
 )
 
 var springTable = func() *foreign.Table {
-	all := [][]foreign.Rule{foreign.Stays("is Spring's own", "*"), besides}
+	all := [][]foreign.Rule{foreign.Stays("is Spring's own", "*"), springKeys}
 	for _, s := range sections {
 		under := "resilience4j." + s.name
 		all = append(all,

@@ -16,7 +16,7 @@ func TestFilesOfOtherSystemsPlay(t *testing.T) {
 		"application.yml": "resilience4j.retry.instances:\n  stock: {maxAttempts: 4, waitDuration: 10ms}\n",
 		"two.yml":         "resilience4j.retry.instances:\n  stock: {maxAttempts: 4, waitDuration: 10ms}\n  once: {maxAttempts: 1}\n",
 		"bad.yml":         "resilience4j.retry.instances:\n  stock: {maxAttempts: -1}\n",
-		"none.yml":        "resilience4j.retry.configs:\n  default: {maxAttempts: 1}\n",
+		"none.yml":        "resilience4j.retry.configs:\n  slow: {maxAttempts: 1}\n",
 		"gabion.yaml":     "version: 1\ndependencies:\n  db: {retry: off}\n",
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
