@@ -134,7 +134,7 @@ func (a *Attempt) Settle(err error) error {
 	_, r, _ := a.holder.parts()
 	now := r.d.now()
 	var o policy.Outcome
-	judge[any](r, nil, err, &o)
+	judge[any](r.o.judge, r.d, nil, err, &o)
 	return a.settleAt(now, o, err)
 }
 

@@ -83,24 +83,24 @@ func reads[T any](by classifier) bool {
 // judge classifies the result of an attempt: it asks the call's classifier, then the
 // dependency's, then package classify, until one decides. It fills o in place: to copy an
 // Outcome whose fields were just written one by one is slow.
-func judge[T any](r *runner, v T, err error, o *policy.Outcome) {
-	if by := r.o.judge; by != nil {
-		ask(by, v, err, o)
-		if o.Class == policy.ClassUndecided {
-			next[T](r, v, err, o)
-		}
+func judge[T any](by classifier, d *Dependency, v T, err error, o *policy.Outcome) {
+	if by == nil {
+		byDependency(d, v, err, o)
 		return
 	}
-	byDependency(r.d, v, err, o)
+	ask(by, v, err, o)
+	if o.Class == policy.ClassUndecided {
+		next[T](d, v, err, o)
+	}
 }
 
 // next asks the dependency's classifier, if it can read what the call's did not decide.
-func next[T any](r *runner, v T, err error, o *policy.Outcome) {
+func next[T any](d *Dependency, v T, err error, o *policy.Outcome) {
 	said := *o
-	if by := r.d.judge; by == nil || reads[T](by) {
-		byDependency(r.d, v, err, o)
+	if by := d.judge; by == nil || reads[T](by) {
+		byDependency(d, v, err, o)
 	} else {
-		byDefault(r.d, err, o)
+		byDefault(d, err, o)
 	}
 	outcome.Add(o, &said)
 }

@@ -40,10 +40,19 @@ func call[T any](ctx context.Context, d *Dependency, opts []CallOption, work fun
 		return v, false, inadmissible(ctx, d, work == nil)
 	}
 	at := attemptOf(ctx)
-	if r := d.state.Rules(); at == nil && len(opts) == 0 && d.judge == nil && r.Short() {
+	if r := d.state.Rules(); at == nil && r.Short() {
 		if a := d.audience.Load(); a == nil || a.tallies {
 			p := plain[T]{ctx: ctx, d: d, heard: a}
-			return p.drive(r, work)
+			if len(opts) == 0 {
+				if d.judge == nil || reads[T](d.judge) {
+					return p.drive(r, nil, work)
+				}
+			} else {
+				var o callOptions
+				if o.plainly(d, opts) && readable[T](o.judge, d.judge) {
+					return p.drive(r, &o, work)
+				}
+			}
 		}
 	}
 	of := partOf(d, at)

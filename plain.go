@@ -2,110 +2,151 @@ package gabion
 
 import (
 	"context"
+	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/machine"
+	"github.com/gabion-go/gabion/policy"
 )
 
-// plain drives a call as long as it is plain. It begins without options and without a classifier, it is part of no
-// other call, and its observers tally if there are any. It has no more of the machine's call than its head, so
-// there is little to set up. At the first thing that is not plain, sending goes on in its place.
+// plain drives a call as long as it is plain. It is part of no other call, its options are among plainOptions, and
+// its observers tally if there are any. It has no more of the machine's call than its head, so there is little
+// to set up. At the first thing that is not plain, sending goes on in its place.
 type plain[T any] struct {
 	call     machine.Short
-	ticket   machine.Ticket
+	trial[T] // of its ticket, at is nil until work begins
 	ctx      context.Context
 	d        *Dependency
-	at       *attemptContext // nil until work begins
-	began    clock.Instant
-	deadline clock.Instant // the caller's own; zero means none
 	heard    *audience     // nil without observers
+	theirs   clock.Instant // the caller's own deadline; zero means none
 	over     bool          // the caller has its answer, or sending goes on
 }
 
-// drive makes the call, under rules that are short.
-func (p *plain[T]) drive(r *machine.Rules, work func(context.Context) (T, error)) (v T, had bool, err error) {
-	d := p.d
-	now := d.now()
-	if now < 0 {
-		return v, false, elsewhere(d)
+// plainOptions are those that change nothing of how a plain call goes, but for its time and how it is read.
+const plainOptions = 1<<setIdempotent | 1<<setNoRetry | 1<<setNoHedge | 1<<setStrict | 1<<setTimeout |
+	1<<setPriority | 1<<setOperation | 1<<setJudge | 1<<setDiscard
+
+// plainly reports whether a call with these options may begin as a plain one, and reads them into o.
+func (o *callOptions) plainly(d *Dependency, opts []CallOption) bool {
+	for i := range opts {
+		if 1<<opts[i].set&plainOptions == 0 {
+			return false
+		}
 	}
-	if deadline, ok := p.ctx.Deadline(); ok {
-		p.deadline = nonzero(d.instant(deadline))
-	}
-	p.began = now
-	machine.BeginShort(&p.call, d.state, r, now, p.deadline, shardOf(&p.call, now))
-	if d.tracked {
-		arrive(d, now)
-	}
-	if !machine.SendShort(&p.call, &p.ticket) {
-		return p.goOn(now, work, v, nil)
-	}
-	defer p.leave()
-	p.at = new(attemptContext)
-	p.at.set(p.ctx, d, &p.ticket)
-	v, err = work(p.at)
-	now = d.now()
-	if err != nil || p.at.is(noted) {
-		return p.goOn(now, work, v, err)
-	}
-	p.at.end()
-	machine.SucceedShort(&p.call, now, &p.ticket)
-	if p.heard != nil {
-		p.tally(now)
-	}
-	if d.tracked {
-		d.out.Add(-1)
-	}
-	p.over = true
-	return v, true, nil
+	o.discard = d.discard
+	o.collect(opts)
+	return o.Timeout == 0 || o.Timeout >= time.Microsecond
 }
 
-// goOn lets sending go on: the work has returned v and err, or nothing is sent yet.
-func (p *plain[T]) goOn(now clock.Instant, work func(context.Context) (T, error), v T, err error) (T, bool, error) {
+// readable reports whether the classifier of a call, or else that of its dependency, can read its results.
+func readable[T any](by, orElse classifier) bool {
+	if by == nil {
+		by = orElse
+	}
+	return by == nil || reads[T](by)
+}
+
+// drive makes the call, under rules that are short. Without options o is nil. It is no field of p, since it would
+// be moved to the heap.
+func (p *plain[T]) drive(r *machine.Rules, o *callOptions, work func(context.Context) (T, error)) (v T, had bool, err error) {
+	now := p.d.now()
+	if now < 0 {
+		return v, false, elsewhere(p.d)
+	}
+	if deadline, ok := p.ctx.Deadline(); ok {
+		p.theirs = nonzero(p.d.instant(deadline))
+	}
+	if machine.BeginShort(&p.call, p.d.state, r, now, p.theirs, shardOf(&p.call, now)); o != nil {
+		p.call.Declare(o.Safe, o.NoRetry, o.Timeout, p.theirs)
+	}
+	if p.d.tracked {
+		arrive(p.d, now)
+	}
+	if !machine.SendShort(&p.call, &p.step.Ticket) {
+		return p.goOn(now, o, work)
+	}
+	defer p.leave(o)
+	p.at = new(attemptContext)
+	p.at.set(p.ctx, p.d, &p.step.Ticket)
+	p.value, p.err = work(p.at)
+	now = p.d.now() // the time that a classifier takes is not the dependency's
+	p.have = true
+	switch {
+	case o != nil:
+		judge(o.judge, p.d, p.value, p.err, &p.means)
+	case p.err != nil || p.d.judge != nil:
+		byDependency(p.d, p.value, p.err, &p.means)
+	default:
+		p.means.Class = policy.ClassSuccess
+	}
+	if p.means.Class != policy.ClassSuccess || p.at.is(noted) {
+		return p.goOn(now, o, work)
+	}
+	p.at.end()
+	if !machine.SucceedShort(&p.call, now, &p.step.Ticket, &p.means) {
+		return p.goOn(now, o, work)
+	}
+	if p.heard != nil {
+		p.tally(now, o)
+	}
+	if p.d.tracked {
+		p.d.out.Add(-1)
+	}
+	p.over = true
+	return p.value, p.err == nil, p.err
+}
+
+// goOn lets sending go on: the attempt has ended, or nothing is sent yet.
+func (p *plain[T]) goOn(now clock.Instant, o *callOptions, work func(context.Context) (T, error)) (v T, had bool, err error) {
 	var s sending[T]
-	p.give(&s)
+	p.give(&s, o)
 	defer s.leave()
-	if s.at != nil {
-		s.value, s.err, s.have = v, err, true
-		s.classify(&s.runner)
-		s.listen()
+	s.listen()
+	if s.have {
 		if s.conclude(now); s.call.Over() {
 			v, err = s.answer()
 			return v, s.have && s.err == nil, err
 		}
 	}
-	s.listen()
 	v, err = s.loop(now, work)
 	return v, s.have && s.err == nil, err
 }
 
 // leave gives back a call that a user's code left.
-func (p *plain[T]) leave() {
+func (p *plain[T]) leave(o *callOptions) {
 	if p.over {
 		return
 	}
 	var s sending[T]
-	p.give(&s)
+	p.give(&s, o)
 	s.left()
 }
 
 // give hands the call to s.
-func (p *plain[T]) give(s *sending[T]) {
+func (p *plain[T]) give(s *sending[T], o *callOptions) {
 	p.over = true
-	s.ctx, s.told, s.d, s.began = p.ctx, p.ctx, p.d, p.began
-	s.o.Deadline, s.o.Shard, s.o.NoHedge, s.o.discard = p.deadline, p.call.Shard(), true, p.d.discard
+	if s.o.discard = p.d.discard; o != nil {
+		s.o = *o
+	}
+	s.ctx, s.told, s.d, s.began = p.ctx, p.ctx, p.d, p.call.Began()
+	s.o.Deadline, s.o.Shard, s.o.NoHedge = p.theirs, p.call.Shard(), true
 	if p.heard != nil {
 		s.skip, s.tallied = p.heard.skip, true
 	}
-	machine.Resume(&s.call, &p.call, p.at != nil)
+	machine.Resume(&s.call, &p.call, &s.o.Params, p.at != nil)
 	if p.at != nil {
-		s.at, s.seen, s.step.Ticket = p.at, p.at, p.ticket
+		s.trial = p.trial
+		s.seen = p.at
 	}
 }
 
 // tally tells of the success of a plain call.
-func (p *plain[T]) tally(now clock.Instant) {
-	left, slow := machine.Plain(now, &p.call, &p.ticket)
-	tally(p.ctx, p.d, &PlainSuccess{Dependency: p.d.name, Took: now.Sub(p.ticket.Sent), Left: left, Slow: slow, Shard: p.call.Shard()})
+func (p *plain[T]) tally(now clock.Instant, o *callOptions) {
+	t := &p.step.Ticket
+	said := PlainSuccess{Dependency: p.d.name, Took: now.Sub(t.Sent), Shard: p.call.Shard()}
+	if said.Left, said.Slow = machine.Plain(now, &p.call, t); o != nil {
+		said.Operation = o.operation
+	}
+	tally(p.ctx, p.d, &said)
 	p.d.deliver(p.ctx)
 }

@@ -48,7 +48,7 @@ func (k *trial[T]) classify(r *runner) {
 		k.means = policy.Outcome{Class: policy.ClassSuccess}
 		return
 	}
-	judge(r, k.value, k.err, &k.means)
+	judge(r.o.judge, r.d, k.value, k.err, &k.means)
 }
 
 // returned ends the attempt's context after run, unless the result may outlive the call. Canceled

@@ -47,25 +47,35 @@ func (c *Call) sentPlain() {
 // Short reports whether calls under these rules may begin as a Short: they need no key.
 func (r *Rules) Short() bool { return r.plain && !r.unusual && r.Policy.Key == policy.KeyDeclared }
 
-// BeginShort is Begin of a call without parameters but the caller's deadline, where zero means
-// no such deadline, and its shard. The rules must be Short.
+// BeginShort is Begin of a call that has no parameters but a deadline and a shard, as Params has them. The rules must
+// be Short.
 func BeginShort(c *Short, s *State, r *Rules, now, deadline clock.Instant, shard uint32) {
 	c.state, c.rules, c.part, c.began, c.shard, c.safe = s, r, &s.main, now, shard, r.Policy.Safe
 	c.setDeadline(now, 0, deadline)
 }
 
+// Declare gives a call that has begun more of its parameters, as Params has them.
+func (c *Short) Declare(safe, noRetry bool, timeout time.Duration, deadline clock.Instant) {
+	c.safe, c.noRetry = c.safe || safe, noRetry
+	c.setDeadline(c.began, timeout, deadline)
+}
+
 // SendShort is SendPlain of a Short.
 func SendShort(c *Short, t *Ticket) (sent bool) { return c.send(c.began, t) }
 
-// Resume makes a Call of a Short. Sent says that its attempt is out.
-func Resume(c *Call, s *Short, sent bool) {
-	if c.Short = *s; sent {
+// Resume makes a Call of a Short. Sent says that its attempt is out. Of p it takes what a Short has no use for.
+func Resume(c *Call, s *Short, p *Params, sent bool) {
+	c.Short, c.priority, c.strict = *s, p.Priority, p.Strict
+	if sent {
 		c.sentPlain()
 	}
 }
 
 // Shard is the one that BeginShort was given.
 func (c *Short) Shard() uint32 { return c.shard }
+
+// Began is when the call began.
+func (c *Short) Began() clock.Instant { return c.began }
 
 // send takes what the attempt needs, if it is there at once.
 func (c *Short) send(now clock.Instant, t *Ticket) (sent bool) {
@@ -105,17 +115,19 @@ func (c *Short) send(now clock.Instant, t *Ticket) (sent bool) {
 // SucceedPlain is Settle for the attempt that SendPlain has sent, if it is out and
 // has succeeded in a way that says nothing else. It reports false, and has done nothing, where it has not.
 func (c *Call) SucceedPlain(now clock.Instant, t *Ticket, o *policy.Outcome) (done bool) {
-	if o.Class != policy.ClassSuccess || o.NeverSent || o.HasAfter || o.Open || !c.sent.plain || c.sent.out != 1 || c.phase != away {
+	if !c.sent.plain || c.sent.out != 1 || c.phase != away || !SucceedShort(&c.Short, now, t, o) {
 		return false
 	}
 	c.phase, c.sent.out = over, 0
 	c.sent.judge(breaker.Good)
-	SucceedShort(&c.Short, now, t)
 	return true
 }
 
-// SucceedShort is Settle for the attempt of a Short that has succeeded and says nothing else. The call is over.
-func SucceedShort(c *Short, now clock.Instant, t *Ticket) {
+// SucceedShort is SucceedPlain for the attempt of a Short. Then the call is over.
+func SucceedShort(c *Short, now clock.Instant, t *Ticket, o *policy.Outcome) (done bool) {
+	if o.Class != policy.ClassSuccess || o.NeverSent || o.HasAfter || o.Open {
+		return false
+	}
 	if t.held.permit.Held() {
 		c.part.breaker.Load().Succeed(now, c.shard, &t.held.permit)
 	}
@@ -141,6 +153,7 @@ func SucceedShort(c *Short, now clock.Instant, t *Ticket) {
 	if t.held.slot.Held() {
 		c.state.bulkhead().Release(t.held.slot, c.shard)
 	}
+	return true
 }
 
 // Plain returns what is to be said of a plain success besides its time: how much the attempt had left

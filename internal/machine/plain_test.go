@@ -174,7 +174,7 @@ func (g *plainGame) begin() {
 	}
 	asks := g.r.IntN(2) == 0
 	if !asks { // it may begin as a Short
-		p = Params{Shard: p.Shard, Deadline: p.Deadline, NoHedge: true}
+		p = Params{Shard: p.Shard, Deadline: p.Deadline, Timeout: p.Timeout, Safe: p.Safe, NoRetry: p.NoRetry, Strict: p.Strict, Priority: p.Priority, NoHedge: true}
 	}
 	k := &plainCall{}
 	g.both(func(i int) { q := p; k.call[i].Begin(g.states[i], g.now, &q) })
@@ -182,9 +182,10 @@ func (g *plainGame) begin() {
 	if r := g.states[0].Rules(); !asks && r.Short() {
 		var s Short
 		BeginShort(&s, g.states[0], r, g.now, p.Deadline, p.Shard)
+		s.Declare(p.Safe, p.NoRetry, p.Timeout, p.Deadline)
 		sent = SendShort(&s, &k.step[0].Ticket)
 		k.call[0] = Call{}
-		Resume(&k.call[0], &s, sent)
+		Resume(&k.call[0], &s, &p, sent)
 		g.both(func(i int) { k.call[i].SetWaker(deaf{}) })
 		g.shorts++
 	} else {
