@@ -42,6 +42,8 @@ var (
 		{"G136", "statusnotread", "an answer is decoded and its status not read", statusNotRead},
 		{"G137", "wrongunit", "a number of seconds or milliseconds becomes nanoseconds", wrongUnit},
 		{"G138", "onetimeoutforall", "the timeout of one attempt spans all attempts", oneTimeoutForAll},
+		{"G139", "waitwithoutcap", "a wait doubles without a cap while a loop tries without a bound", waitWithoutCap},
+		{"G140", "ackedfirst", "a message is acknowledged before its work is done", ackedFirst},
 		{"G190", "ignorewithoutreason", "an ignore has no reason, or names no rule", checkIgnores},
 	}
 	ofRules = analyzers(rules)
@@ -89,7 +91,9 @@ var (
 	StatusNotRead         = ofRules[29] // G136
 	WrongUnit             = ofRules[30] // G137
 	OneTimeoutForAll      = ofRules[31] // G138
-	IgnoreWithoutReason   = ofRules[32] // G190
+	WaitWithoutCap        = ofRules[32] // G139
+	AckedFirst            = ofRules[33] // G140
+	IgnoreWithoutReason   = ofRules[34] // G190
 )
 
 // StaleIgnore reports ignores that no longer keep a rule from reporting: G191. It runs all

@@ -202,23 +202,22 @@ func deafLibrary(c *check, at inspector.Cursor, call *ast.CallExpr) {
 			return
 		}
 	}
-	if name != "" && !mentions(call, contextEnd) {
+	if name != "" && !hearsEnd(call) {
 		c.report(call, nil, "%s waits between its attempts and does not hear that %s ended: a caller that gave up is kept waiting; give it retry.Context(%s)", source(call.Fun), name, name)
 	}
 }
 
 var contextOption = regexp.MustCompile(`^Context$`)
 
-// endlessWithContext finds loops that nothing leaves and that call with a context which can end: from then on each call fails.
+// endlessWithContext finds loops that no failure leaves and that call with a context which can end: from then on each call fails.
 func endlessWithContext(c *check) {
 	c.root.Inspect([]ast.Node{(*ast.ForStmt)(nil), (*ast.RangeStmt)(nil)}, func(at inspector.Cursor) bool {
 		l := &retryLoop{stmt: at.Node().(ast.Stmt), body: loopBody(at.Node())}
-		if r, is := l.stmt.(*ast.RangeStmt); !c.looksAt(l.stmt.Pos()) || is && !isTick(c.unit, r.X) || !is && !endlessHead(l.stmt) || mentions(l.stmt, contextEnd) {
+		if r, is := l.stmt.(*ast.RangeStmt); !c.looksAt(l.stmt.Pos()) || is && !isTick(c.unit, r.X) || !is && !endlessHead(l.stmt) || hearsEnd(l.stmt) {
 			return true
 		}
 		c.findWaits(l)
-		w := &walk{u: c.unit}
-		if len(l.waits) == 0 || !l.waits[0].sleep || w.loop(l.stmt, "").leave != 0 || w.lost {
+		if len(l.waits) == 0 || !l.waits[0].sleep || slices.ContainsFunc(c.loops, func(known *retryLoop) bool { return known.stmt == l.stmt }) {
 			return true
 		}
 		for _, call := range directCalls(l.body) {
@@ -226,14 +225,38 @@ func endlessWithContext(c *check) {
 				continue
 			}
 			v, is := c.object(call.Args[0]).(*types.Var)
-			if !is || declaredIn(v, l.body) || v.IsField() || v.Kind() != types.ParamVar && c.contextLimit(call.Args[0], 0) == endless && !canEnd(c.unit, v) {
+			if !is || declaredIn(v, l.body) || v.IsField() || v.Kind() != types.ParamVar && c.contextLimit(call.Args[0], 0) == endless && !canEnd(c.unit, v) ||
+				failureLeaves(c.unit, l, call) {
 				continue
 			}
-			c.report(l.waits[0].node, nil, "this loop has no end, and %s has one: from then on it waits and calls %s in vain, for ever; wait in a select with <-%s.Done()", v.Name(), source(call.Fun), v.Name())
+			c.report(l.waits[0].node, nil, "nothing ends this loop when %s has ended: from then on it waits and calls %s in vain, for ever; wait in a select with <-%s.Done()", v.Name(), source(call.Fun), v.Name())
 			break
 		}
 		return true
 	})
+}
+
+// failureLeaves reports whether a failure of a call may leave a loop. A yes that came with the error is none.
+func failureLeaves(u *unit, l *retryLoop, call *ast.CallExpr) bool {
+	w := &walk{u: u, errs: map[types.Object]bool{}, oks: map[types.Object]bool{}}
+	ast.Inspect(l.body, func(n ast.Node) bool {
+		as, is := n.(*ast.AssignStmt)
+		if !is || len(as.Rhs) != 1 || as.Rhs[0] != ast.Expr(call) {
+			return true
+		}
+		for _, to := range as.Lhs {
+			switch v := u.object(to); {
+			case v == nil:
+			case isError(v.Type()):
+				w.errs[v] = true
+			case v.Type() == types.Typ[types.Bool]:
+				w.oks[v] = true
+			}
+		}
+		return true
+	})
+	leave := w.loop(l.stmt, "").leave
+	return w.lost || leave.has(none, 0, 0) || leave.has(failed, 0, 0)
 }
 
 // canEnd reports whether a context was derived with a cancel.

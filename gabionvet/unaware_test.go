@@ -25,7 +25,7 @@ func TestMistakesPlantedUnaware(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, set := range []string{"one", "two", "three", "four", "five", "six", "seven"} {
+	for _, set := range []string{"one", "two", "three", "four", "five", "six", "seven", "eight"} {
 		list, err := os.ReadFile("testdata/src/unaware/" + set + "/mistakes.txt")
 		if err != nil {
 			t.Fatal(err)

@@ -109,7 +109,7 @@ func pause(u *unit, call *ast.CallExpr, depth int) (d ast.Expr, deaf, is bool) {
 		if u.isRemote(call) || !takesDuration(u, call) && !waits.MatchString(t.name) {
 			return nil, false, false
 		}
-		deaf = !mentions(t.body, contextEnd)
+		deaf = !hearsEnd(t.body)
 		for _, inner := range directCalls(t.body) {
 			_, innerDeaf, pauses := pause(u, inner, depth+1)
 			if pauses || u.is(inner, "time.After", "time.NewTimer") {
