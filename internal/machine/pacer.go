@@ -54,6 +54,8 @@ const (
 	pacePeriod  = time.Second
 	paceGrowth  = 1.1         // of what succeeded: to find out whether more is possible
 	paceDecay   = 0.5         // of the rate, at least, after a second in which less succeeded
+	fullGrowth  = 1.25        // paceGrowth of a server without room: what it can do moves, and refusing more is cheap
+	fullDecay   = 0.8         // paceDecay likewise
 	paceMostly  = 4           // successes for each refusal: with so many there is no limit
 	paceSlight  = 3           // so few refusals say nothing about other calls
 	paceLeast   = 0.25        // start times a second; a lower rate is none
@@ -172,6 +174,10 @@ func (p *pacer) measure(now clock.Instant) {
 	if lasted < pacePeriod {
 		return
 	}
+	growth, decay := paceGrowth, paceDecay
+	if p.full.Load() {
+		growth, decay = fullGrowth, fullDecay
+	}
 	succeeded := float64(p.accepted) / lasted.Seconds()
 	came := float64(p.came) / lasted.Seconds()
 	if p.wanted == 0 {
@@ -187,9 +193,9 @@ func (p *pacer) measure(now clock.Instant) {
 	case over && !p.asked:
 		p.rate = max(min(2*p.rate, paceCatchUp*p.wanted), p.rate, p.least())
 	case p.asked && p.accepted >= paceMostly*p.refused: // so few refusals are no limit
-		p.rate = max(min(2*p.rate, paceCatchUp*max(p.wanted, came)), paceGrowth*succeeded)
+		p.rate = max(min(2*p.rate, paceCatchUp*max(p.wanted, came)), growth*succeeded)
 	case p.asked:
-		p.rate = max(paceGrowth*succeeded, paceDecay*p.rate)
+		p.rate = max(growth*succeeded, decay*p.rate)
 	}
 	p.since, p.accepted, p.refused, p.came, p.asked, p.waited = now, 0, 0, 0, false, false
 	p.unproven = false

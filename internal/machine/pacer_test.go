@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -326,5 +327,28 @@ func TestHowLongACallWaitsForItsStart(t *testing.T) {
 	}
 	if _, ok := p.reserve(311*ms, clock.Never, clock.Never, 0.5); ok {
 		t.Error("two start times that no call took are saved")
+	}
+}
+
+// Who refuses because a quota is used up must be left alone. A server without room refuses what it cannot do
+// at little cost, and what it can do moves.
+func TestAFullServerIsAskedForMoreThanAQuota(t *testing.T) {
+	for _, c := range []struct {
+		fact              string
+		full              bool
+		accepted, refused int
+		want              float64
+	}{
+		{"a quota that let little through", false, 10, 100, 50},
+		{"a quota that let most through", false, 90, 100, 99},
+		{"a full server that let little through", true, 10, 100, 80},
+		{"a full server that let most through", true, 90, 100, 112.5},
+	} {
+		p := &pacer{rate: 100, accepted: c.accepted, refused: c.refused, asked: true}
+		p.full.Store(c.full)
+		p.measure(clock.Instant(time.Second))
+		if math.Abs(p.rate-c.want) > 1e-6 {
+			t.Errorf("%s: calls go at %v a second, want %v", c.fact, p.rate, c.want)
+		}
 	}
 }
