@@ -89,8 +89,8 @@ func ExampleDescribe() {
 	// Output: [everything to https://api.example, as api]
 }
 
-// A gateway that chooses servers by itself sends its requests with a Transport.
-func ExampleProxy_Transport() {
+// A gateway that chooses servers by itself sends its requests with a transport of the proxy.
+func ExampleNewTransport() {
 	failed := false
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !failed {
@@ -107,7 +107,7 @@ func ExampleProxy_Transport() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	transport, err := proxy.Transport("api", &http.Transport{DisableCompression: true})
+	transport, err := gabionproxy.NewTransport(proxy, "api", &http.Transport{DisableCompression: true})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -13,25 +13,27 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
-	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/gabionproxy"
-	"github.com/gabion-go/gabion/policy"
 )
 
 // gatewayTo is a ReverseProxy that sends its requests with a Transport.
-func gatewayTo(t *testing.T, server http.Handler, rules policy.Policy) (base string, p *gabionproxy.Proxy, way http.RoundTripper) {
+func gatewayTo(t *testing.T, server http.Handler, rules string) (base string, p *gabionproxy.Proxy, way http.RoundTripper) {
 	t.Helper()
 	up := httptest.NewServer(server)
 	t.Cleanup(up.Close)
-	registry, err := gabion.NewRegistry(map[string]policy.Policy{"api": rules})
+	file, err := config.Parse("gabion.yaml", []byte("version: 1\ndependencies:\n  api: {"+rules+"}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry, err := gabion.NewRegistry(file.Policies)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if p, err = gabionproxy.New(config.Proxy{}, registry, gabionproxy.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if way, err = p.Transport("api", &http.Transport{DisableCompression: true}); err != nil {
+	if way, err = gabionproxy.NewTransport(p, "api", &http.Transport{DisableCompression: true}); err != nil {
 		t.Fatal(err)
 	}
 	to, _ := url.Parse(up.URL)
@@ -52,13 +54,9 @@ func empty(t *testing.T, p *gabionproxy.Proxy) {
 	t.Errorf("something is left of a request: %+v", p.Stats())
 }
 
-func tries(attempts int) policy.Policy {
-	return policy.Policy{Retry: policy.Retry{Attempts: attempts, Backoff: backoff.Backoff{Base: time.Millisecond, Cap: time.Millisecond}}}
-}
-
 func TestAGatewaysBodiesAreSentAgain(t *testing.T) {
 	server := &sums{fails: 2}
-	base, p, _ := gatewayTo(t, server, tries(3))
+	base, p, _ := gatewayTo(t, server, quick)
 	resp := post(t, base, io.MultiReader(strings.NewReader("an order")))
 	if resp.StatusCode != 200 || resp.Header.Get(gabionproxy.HeaderAttempts) != "3" {
 		t.Errorf("got %d, headers %v", resp.StatusCode, resp.Header)
@@ -76,7 +74,7 @@ func TestAGatewaysBodiesAreSentAgain(t *testing.T) {
 
 func TestAGatewaysRefusalsAreAnswers(t *testing.T) {
 	late := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body); <-r.Context().Done() })
-	base, p, _ := gatewayTo(t, late, tries(1))
+	base, p, _ := gatewayTo(t, late, quick)
 	r, _ := http.NewRequestWithContext(t.Context(), "PUT", base, strings.NewReader("an order"))
 	r.Header.Set("X-Request-Deadline-Ms", "30")
 	resp, err := http.DefaultClient.Do(r)
@@ -96,24 +94,24 @@ func TestAGatewaysRefusalsAreAnswers(t *testing.T) {
 
 func TestAGatewayWhoseClientIsGoneGetsAnError(t *testing.T) {
 	reached := make(chan struct{})
-	_, p, way := gatewayTo(t, http.NotFoundHandler(), tries(1))
+	_, p, way := gatewayTo(t, http.NotFoundHandler(), quick)
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { close(reached); <-r.Context().Done() }))
 	defer up.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-reached; cancel() }()
 	r, _ := http.NewRequestWithContext(ctx, "GET", up.URL, nil)
-	if resp, err := way.RoundTrip(r); !errors.Is(err, context.Canceled) { //nolint:bodyclose // there is none
+	if resp, err := way.RoundTrip(r); !errors.Is(err, context.Canceled) { //nolint:bodyclose // it has no body
 		t.Errorf("got %v, %v", resp, err)
 	}
 	empty(t, p)
 }
 
 func TestATransportNeedsADependency(t *testing.T) {
-	_, p, _ := gatewayTo(t, http.NotFoundHandler(), policy.Policy{})
-	if _, err := p.Transport("other", http.DefaultTransport); err == nil || !strings.Contains(err.Error(), `"api"`) {
+	_, p, _ := gatewayTo(t, http.NotFoundHandler(), quick)
+	if _, err := gabionproxy.NewTransport(p, "other", http.DefaultTransport); err == nil || !strings.Contains(err.Error(), "known are api") {
 		t.Errorf("an unknown dependency: %v", err)
 	}
-	if _, err := p.Transport("api", nil); err == nil {
+	if _, err := gabionproxy.NewTransport(p, "api", nil); err == nil {
 		t.Error("nothing below: no error")
 	}
 }
