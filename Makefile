@@ -23,8 +23,8 @@ export GOWORK := $(ROOT)/go.work
 MODULES = $(shell sed -n 's|^[[:space:]]*\(use[[:space:]]\{1,\}\)\{0,1\}\(\.[^[:space:]]*\).*|\2|p' go.work)
 PACKAGES = $(if $(PKG),$(PKG),$(addsuffix /...,$(MODULES)))
 
-# FIRST are the modules that make test tests: all but those of real servers, crashes and SDKs.
-FIRST = $(filter-out ./e2e ./e2e/%,$(MODULES))
+# FIRST are the modules that make test tests: all but those of real servers, crashes, SDKs and Caddy, which alone is compiled for minutes.
+FIRST = $(filter-out ./e2e ./e2e/% ./contrib/gabioncaddy,$(MODULES))
 
 .PHONY: help
 help: ## List the targets (this)

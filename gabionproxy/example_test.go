@@ -7,12 +7,15 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/gabionproxy"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // A Go gateway mounts the handler of a listener.
@@ -84,4 +87,39 @@ func ExampleRun() {
 func ExampleDescribe() {
 	fmt.Println(gabionproxy.Describe(config.ProxyListener{Address: "127.0.0.1:9001", To: "https://api.example", Dependency: "api"}))
 	// Output: [everything to https://api.example, as api]
+}
+
+// A gateway that chooses servers by itself sends its requests with a transport of the proxy.
+func ExampleNewTransport() {
+	failed := false
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !failed {
+			failed = true
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer api.Close()
+	registry, err := gabion.NewRegistry(map[string]policy.Policy{"api": {}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	proxy, err := gabionproxy.New(config.Proxy{}, registry, gabionproxy.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	transport, err := gabionproxy.NewTransport(proxy, "api", &http.Transport{DisableCompression: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	to, _ := url.Parse(api.URL)
+	gateway := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, Transport: transport})
+	defer gateway.Close()
+
+	resp, err := http.Get(gateway.URL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer resp.Body.Close()
+	fmt.Println(resp.Status, "after", resp.Header.Get(gabionproxy.HeaderAttempts), "attempts")
+	// Output: 200 OK after 2 attempts
 }

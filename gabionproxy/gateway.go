@@ -16,14 +16,14 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// Transport returns what a gateway with a reverse proxy of its own sends its requests with: Caddy, or
+// NewTransport returns what a gateway with a reverse proxy of its own sends its requests with: Caddy, or
 // httputil.ReverseProxy. Requests go to the servers that the gateway chooses, by the policy of that dependency, and bodies
 // are remembered within the proxy's bound. The answers say what was done, as those of [Proxy.Handler] do. A refusal is an answer
 // too, so that the gateway neither repeats it nor makes a page of its own. There is an error where the gateway's client is gone.
 //
 // Base sends the attempts and is not nil. It must not repeat requests. Where it is an *http.Transport, its DisableCompression should
 // be true. The error says that the registry has no dependency of that name. The transport is safe for concurrent use.
-func (p *Proxy) Transport(dependency string, base http.RoundTripper) (http.RoundTripper, error) {
+func NewTransport(p *Proxy, dependency string, base http.RoundTripper) (http.RoundTripper, error) {
 	if base == nil {
 		return nil, errors.New("gabionproxy: the transport below is nil")
 	}
@@ -73,7 +73,7 @@ func (g *gateway) RoundTrip(r *http.Request) (*http.Response, error) {
 		over()
 		return nil, err
 	case err != nil:
-		resp = g.proxy.refused(out, err)
+		resp = g.refused(out, err)
 	default:
 		_ = told(resp)
 	}
@@ -112,9 +112,9 @@ func (g *gateway) remember(e *exchange, r *http.Request) (forget func()) {
 }
 
 // refused is the refusal as an answer.
-func (p *Proxy) refused(r *http.Request, err error) *http.Response {
+func (g *gateway) refused(r *http.Request, err error) *http.Response {
 	w := recorded{head: http.Header{}}
-	p.failed(&w, r, err)
+	g.proxy.failed(&w, r, err)
 	resp := &http.Response{Status: fmt.Sprintf("%d %s", w.status, http.StatusText(w.status)), StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: w.head, Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: r}
 	if r.Method == http.MethodHead {

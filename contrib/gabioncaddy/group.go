@@ -81,7 +81,7 @@ func newGroup(path string) (*group, error) {
 // own is what of a file's section proxy concerns Caddy: the listeners there are for gabion proxy.
 func own(file *config.File) config.Proxy { return config.Proxy{BufferMemory: file.Proxy.BufferMemory} }
 
-// enter adds a transport. A group that was there before takes the file as it is now, since Caddy is told to reload when that has
+// enter adds a transport. A group that was there before takes the file as it is now, since an operator reloads Caddy when that has
 // changed, and the watch may not have seen it yet.
 func (g *group) enter(dependency string, known bool) error {
 	g.mu.Lock()

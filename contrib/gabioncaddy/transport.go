@@ -13,6 +13,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/headers"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+
+	"github.com/gabion-go/gabion/gabionproxy"
 )
 
 func init() { caddy.RegisterModule(new(Transport)) }
@@ -66,7 +68,7 @@ func (t *Transport) Provision(ctx caddy.Context) error {
 		return err
 	}
 	t.group, t.under = g, t.Dependency
-	t.sends, err = g.proxy.Transport(t.Dependency, attempts{t.HTTP})
+	t.sends, err = gabionproxy.NewTransport(g.proxy, t.Dependency, attempts{t.HTTP})
 	return err
 }
 
