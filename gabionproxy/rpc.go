@@ -13,7 +13,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// speaks is how a client of calls wants to hear of a refusal.
+// speaks is how a client of calls wants a refusal to be written.
 type speaks uint8
 
 const (
