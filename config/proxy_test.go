@@ -51,7 +51,7 @@ func TestMistakesOfAProxyHaveTheirPlaces(t *testing.T) {
 		{"half a pair", `{listen: [{address: "h:1", to: "http://a", dependency: api, tls: {cert: x}}]}`, "3:68", "cert and key belong together"},
 		{"off", `{listen: [{address: "h:1", to: "http://a", dependency: api, max_body: off}]}`, "3:78", "it can't be off"},
 		{"an admission that is off", `{listen: [{address: "h:1", ingress: {to: "http://a", admission: {limit: off}}}]}`, "3:80", "it can't be off"},
-		{"a peer that is none", `{listen: [{address: "h:1", ingress: {to: "http://a", trusted: [10.0.0.0/8, inside]}}]}`, "3:70", `"inside" is no address`},
+		{"a peer without an address", `{listen: [{address: "h:1", ingress: {to: "http://a", trusted: [10.0.0.0/8, inside]}}]}`, "3:70", `"inside" is no address`},
 		{"a route of keys", `{listen: [{address: "h:1", ingress: {to: "http://a", idempotency: {store: x, routes: [/orders]}}}]}`, "3:93", "is no route"},
 		{"keys without a store", `{listen: [{address: "h:1", ingress: {to: "http://a", idempotency: {routes: ["POST /"]}}}]}`, "3:61", "store: it is missing"},
 	} {

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/gabionhttp"
@@ -144,8 +142,8 @@ func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, x *refusal) {
 	exchangeOf(r.Context()).closes(h)
 	h.Set("Cache-Control", "no-store")
 	h.Del("Content-Length")
-	if isGRPC(r) {
-		x.rpc(w)
+	if as := speaksOf(r); as != speaksHTTP {
+		x.call(w, r, as)
 		return
 	}
 	effect := "may have happened"
@@ -157,22 +155,6 @@ func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, x *refusal) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(x.status)
 	_, _ = w.Write(body)
-}
-
-// rpc answers in the way of gRPC: with headers alone, that are trailers.
-func (x *refusal) rpc(w http.ResponseWriter) {
-	code := x.code
-	if code == policy.GRPCOK {
-		code = cmp.Or(byStatus[x.status], policy.GRPCUnavailable)
-	}
-	h := w.Header()
-	h.Set("Content-Type", "application/grpc")
-	h.Set("Grpc-Status", strconv.Itoa(int(code)))
-	h.Set("Grpc-Message", strings.ReplaceAll(url.QueryEscape(x.title+": "+x.detail), "+", "%20"))
-	if h.Get("X-Should-Retry") == "false" {
-		h.Set("Grpc-Retry-Pushback-Ms", "-1")
-	}
-	w.WriteHeader(http.StatusOK)
 }
 
 // headsOnly takes of an answer its status and its headers.
