@@ -181,7 +181,7 @@ func TestABodyThatBreaksEndsTheRequestWithItsError(t *testing.T) {
 	broke := errors.New("broke")
 	var read atomic.Int32
 	_, err := ask(t, ours(listens(t, dies(&read))), t.Context(), "POST", io.MultiReader(strings.NewReader("a"), broken{broke}), false)
-	if !errors.Is(err, broke) {
+	if err == nil || err.Error() != "broke" { // in a type of net/http's, that does not unwrap
 		t.Error(err)
 	}
 	_, err = ask(t, ours(listens(t, dies(&read))), t.Context(), "POST", panics{}, false)
