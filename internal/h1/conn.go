@@ -178,12 +178,13 @@ func (t *Transport) exchange(c *conn, req *http.Request) (*http.Response, error)
 // send is for a body, whose reader may block for as long as it likes. If it fails no answer is waited for; if the connection fails, the
 // server may have said why.
 func (x *exchange) send(c *conn, req *http.Request) {
-	defer close(x.sent)
 	defer func() {
 		if v := recover(); v != nil {
 			x.wrong = fmt.Errorf("h1: the request's body panicked: %v", v)
 		}
-		if x.wrong != nil && !c.cut.Load() {
+		ends := x.wrong != nil && !c.cut.Load()
+		close(x.sent) // before the reader fails, so that it finds why
+		if ends {
 			c.abort()
 		}
 	}()
