@@ -225,23 +225,6 @@ func called(attempts []*ast.CallExpr) string {
 
 var contextEnd = regexp.MustCompile(`^(Done|Err|Cause|ctxErr|SleepWithContext|SleepContext)$`)
 
-// hearsEnd reports whether code asks whether a context has ended. A method Done that is given something is of something else.
-func hearsEnd(n ast.Node) (hears bool) {
-	other := map[*ast.Ident]bool{}
-	ast.Inspect(n, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.CallExpr:
-			if sel, is := n.Fun.(*ast.SelectorExpr); is && len(n.Args) > 0 && (sel.Sel.Name == "Done" || sel.Sel.Name == "Err") {
-				other[sel.Sel] = true
-			}
-		case *ast.Ident:
-			hears = hears || contextEnd.MatchString(n.Name) && !other[n]
-		}
-		return !hears
-	})
-	return hears
-}
-
 // sleepDeafToContext is G103.
 func sleepDeafToContext(c *check) {
 	endlessWithContext(c)

@@ -236,7 +236,7 @@ func endlessWithContext(c *check) {
 	})
 }
 
-// failureLeaves reports whether a failure of a call may leave a loop. A yes that came with the error is none.
+// failureLeaves reports whether a failure of a call may leave a loop. A yes that came with the error does not count.
 func failureLeaves(u *unit, l *retryLoop, call *ast.CallExpr) bool {
 	w := &walk{u: u, errs: map[types.Object]bool{}, oks: map[types.Object]bool{}}
 	ast.Inspect(l.body, func(n ast.Node) bool {

@@ -11,7 +11,7 @@ type taking struct {
 	c      *check
 	ch     *types.Var
 	starts map[ast.Node]bool // each of these go statements sends one result
-	left   int               // so many are left where the worst path ends
+	left   int               // what is left where the worst path ends
 	lost   bool              // a path goes where it is not followed
 	loops  []ast.Stmt
 }

@@ -136,3 +136,20 @@ func takesDuration(u *unit, call *ast.CallExpr) bool {
 	}
 	return false
 }
+
+// hearsEnd reports whether code asks whether a context has ended. A method Done that is given something is of something else.
+func hearsEnd(n ast.Node) (hears bool) {
+	other := map[*ast.Ident]bool{}
+	ast.Inspect(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			if sel, is := n.Fun.(*ast.SelectorExpr); is && len(n.Args) > 0 && (sel.Sel.Name == "Done" || sel.Sel.Name == "Err") {
+				other[sel.Sel] = true
+			}
+		case *ast.Ident:
+			hears = hears || contextEnd.MatchString(n.Name) && !other[n]
+		}
+		return !hears
+	})
+	return hears
+}

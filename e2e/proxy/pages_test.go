@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gabion-go/gabion/internal/testservers"
 )
 
 // A snippet is a program on a page of docs/proxy, with what runs it.
