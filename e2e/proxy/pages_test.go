@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
 )
 
 // A snippet is a program on a page of docs/proxy, with what runs it.
