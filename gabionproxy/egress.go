@@ -118,7 +118,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, l *listener) {
 		p.refuse(out, in, &refusal{status: http.StatusNotImplemented, reason: "no_tunnels", title: "This listener opens no tunnels",
 			detail: "use a listener with forward as HTTPS_PROXY", unsent: true})
 	case upgrades(in):
-		p.upgrading(out, in, l.handler)
+		upgrading(p, out, in, l.handler)
 	default:
 		l.handler.ServeHTTP(out, in)
 	}
@@ -207,6 +207,6 @@ func (b *bufferPool) Put(p []byte) {
 }
 
 // errorLog is what net/http says, at the level of what need not be read: the proxy answers and counts failures itself.
-func (p *Proxy) errorLog() *log.Logger {
+func errorLog(p *Proxy) *log.Logger {
 	return slog.NewLogLogger(p.options.Log.Handler(), slog.LevelDebug)
 }

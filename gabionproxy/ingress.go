@@ -63,7 +63,7 @@ func (p *Proxy) keyed(t *tree, c config.ProxyIdempotency, to http.Handler) (http
 			return nil, err
 		}
 	}
-	store, err := p.store(t, c.Store)
+	store, err := openStore(p, t, c.Store)
 	if err != nil {
 		return nil, fmt.Errorf("idempotency.store: %w", err)
 	}
@@ -93,8 +93,8 @@ func (p *Proxy) keyed(t *tree, c config.ProxyIdempotency, to http.Handler) (http
 	return k, nil
 }
 
-// store opens a store. A dry run gets one in memory in its place, since opening makes files and tables, and takes locks.
-func (p *Proxy) store(t *tree, name string) (idempotency.Store, error) {
+// openStore opens a store. A dry run gets one in memory in its place, since opening makes files and tables, and takes locks.
+func openStore(p *Proxy, t *tree, name string) (idempotency.Store, error) {
 	if !t.dry {
 		s, err := p.options.Store(name)
 		return s, sealed(name, err)

@@ -48,7 +48,7 @@ func (p *Proxy) program(c config.ProxyIngress) (*program, error) {
 	if to.Scheme == "h2c" {
 		to.Scheme = "http"
 	}
-	g.pass = httputil.ReverseProxy{Rewrite: g.rewrite, Transport: g, ModifyResponse: told, ErrorHandler: g.failed, BufferPool: buffers, ErrorLog: p.errorLog()}
+	g.pass = httputil.ReverseProxy{Rewrite: g.rewrite, Transport: g, ModifyResponse: told, ErrorHandler: g.failed, BufferPool: buffers, ErrorLog: errorLog(p)}
 	return g, nil
 }
 

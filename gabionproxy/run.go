@@ -88,7 +88,7 @@ func (r *run) admin(address string) (func(), error) {
 		return nil, fmt.Errorf("admin: %w", err)
 	}
 	a := newAdmin(r)
-	s := &http.Server{Handler: a.mux, ReadHeaderTimeout: defaultHeaderTimeout, ErrorLog: r.proxy.errorLog()}
+	s := &http.Server{Handler: a.mux, ReadHeaderTimeout: defaultHeaderTimeout, ErrorLog: errorLog(r.proxy)}
 	r.proxy.admin.Store(at.Addr().String())
 	r.options.Log.Info("admin", "address", at.Addr().String())
 	if on, _ := at.Addr().(*net.TCPAddr); on != nil && !on.IP.IsLoopback() {

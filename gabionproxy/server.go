@@ -76,7 +76,7 @@ func (p *Proxy) listenAt(address string, l *listener) (*served, error) {
 		handler.ServeHTTP(w, r)
 	})
 	s := &http.Server{
-		Handler: counting, MaxHeaderBytes: cmp.Or(c.MaxHeader, defaultHeader), Protocols: protocols, ErrorLog: p.errorLog(),
+		Handler: counting, MaxHeaderBytes: cmp.Or(c.MaxHeader, defaultHeader), Protocols: protocols, ErrorLog: errorLog(p),
 		ReadHeaderTimeout: cmp.Or(c.HeaderTimeout, defaultHeaderTimeout), IdleTimeout: cmp.Or(c.IdleTimeout, defaultIdle),
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}

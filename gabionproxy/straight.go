@@ -37,7 +37,7 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request, e *exchange) {
 	}
 	hops(resp.Header)
 	_ = told(resp)
-	u.proxy.answer(w, resp)
+	answer(u.proxy, w, resp)
 }
 
 var errSwitched = errors.New("gabionproxy: the server switched to a protocol that was not asked for")
@@ -107,7 +107,7 @@ func trailers(line string) bool {
 }
 
 // answer passes an answer on. If it breaks off the client's connection is cut, which is all that can be said by then.
-func (p *Proxy) answer(w http.ResponseWriter, resp *http.Response) {
+func answer(p *Proxy, w http.ResponseWriter, resp *http.Response) {
 	h := w.Header()
 	maps.Copy(h, resp.Header)
 	announced := len(resp.Trailer)

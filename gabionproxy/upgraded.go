@@ -15,7 +15,7 @@ func upgrades(r *http.Request) bool {
 }
 
 // upgrading takes one of the places for upgraded connections, or refuses.
-func (p *Proxy) upgrading(w http.ResponseWriter, r *http.Request, next http.Handler) {
+func upgrading(p *Proxy, w http.ResponseWriter, r *http.Request, next http.Handler) {
 	defer p.tally.upgraded.Add(-1)
 	if most := cmp.Or(p.inForce.Load().config.MaxUpgraded, defaultMaxUpgraded); p.tally.upgraded.Add(1) > int64(most) {
 		w.Header().Set("Retry-After", "1")

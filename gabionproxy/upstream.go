@@ -80,7 +80,7 @@ func (p *Proxy) upstream(t *tree, to target, before *tree) (*upstream, error) {
 	}
 	u.plain, u.rpc = &gabionhttp.Transport{Base: u.base}, &gabionhttp.Transport{Base: u.base, Headers: rpcHeaders}
 	u.pass = httputil.ReverseProxy{
-		Rewrite: u.rewrite, Transport: u, ModifyResponse: told, ErrorHandler: p.failed, BufferPool: buffers, ErrorLog: p.errorLog(),
+		Rewrite: u.rewrite, Transport: u, ModifyResponse: told, ErrorHandler: p.failed, BufferPool: buffers, ErrorLog: errorLog(p),
 	}
 	t.upstreams[key] = u
 	return u, nil

@@ -356,7 +356,7 @@ func (b *Breaker) OpenedBy() Cause {
 
 // empty forgets what the last generation counted.
 func (b *Breaker) empty(now clock.Instant) {
-	b.endRun()
+	endRun(b)
 	b.reached.Store(never)
 	b.crossed = 0
 	b.win.Reset(now)

@@ -20,19 +20,19 @@ func (b *Breaker) track(now clock.Instant, p Permit, r *Rules, failed bool) {
 	case failed:
 		b.lengthen(now, p.start)
 	case b.run.Load() != 0:
-		b.endRun()
+		endRun(b)
 	}
 }
 
 // endRun ends a run of failures, and keeps its length: one as long may be chance where most calls fail. Runs that
 // end at the same time may lose one.
-func (b *Breaker) endRun() {
+func endRun(b *Breaker) {
 	b.longest.Store(max(b.longest.Load(), b.run.Swap(0)&runCount))
 }
 
 // forgetRuns forgets how long runs were once fewer than half of the calls in the window fail: then the
 // next run is not one of these.
-func (b *Breaker) forgetRuns(now clock.Instant) {
+func forgetRuns(b *Breaker, now clock.Instant) {
 	if b.longest.Load() == 0 {
 		return
 	}
@@ -48,7 +48,7 @@ func (b *Breaker) lengthen(now, began clock.Instant) {
 		run := b.run.Load()
 		next := run&runLasts | min(run&runCount+1, runCount)
 		if run&runCount == 0 {
-			b.forgetRuns(now)
+			forgetRuns(b, now)
 			b.since.Store(int64(began))
 		} else if began.Sub(clock.Instant(b.since.Load())) > max(now.Sub(began), 0) {
 			next |= runLasts
