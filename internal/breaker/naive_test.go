@@ -144,12 +144,21 @@ func (n *naive) hear(r ofRun) {
 	}
 	was := len(n.runLength())
 	n.final = append(n.final, r)
-	switch c := n.inWindow(r.at); {
+	switch {
 	case !n.countsRun() || r.run != n.run:
 	case !r.failed:
-		n.past = max(n.past, was)
-	case was == 0 && c.Calls-c.Failures > c.Failures:
-		n.past = 0
+		n.keep(was)
+	case was == 0 && n.past > 0: // only then the window is looked at, which moves it
+		if c := n.inWindow(r.at); c.Calls-c.Failures > c.Failures {
+			n.past = 0
+		}
+	}
+}
+
+// keep keeps the length of a run that ended, if a run as long would make the rule wait for more.
+func (n *naive) keep(run int) {
+	if n.r.ConsecutiveFor > 0 && n.r.WindowCalls == 0 && 3*run > n.r.Consecutive {
+		n.past = max(n.past, run)
 	}
 }
 
@@ -266,7 +275,7 @@ func (n *naive) move(to State, c Change) bool {
 	if to != Open {
 		n.epoch++
 		if n.countsRun() {
-			n.past = max(n.past, len(n.runLength()))
+			n.keep(len(n.runLength()))
 		}
 		n.run++
 		n.refused, n.crossed, n.newest = 0, 0, n.bucket(c.At)

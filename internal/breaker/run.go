@@ -25,9 +25,12 @@ func (b *Breaker) track(now clock.Instant, p Permit, r *Rules, failed bool) {
 }
 
 // endRun ends a run of failures, and keeps its length: one as long may be chance where most calls fail. Runs that
-// end at the same time may lose one.
+// end at the same time may lose one. Short runs, which change nothing, are not kept: looking at them again costs each next run.
 func endRun(b *Breaker) {
-	b.longest.Store(max(b.longest.Load(), b.run.Swap(0)&runCount))
+	run := b.run.Swap(0) & runCount
+	if r := b.rules.Load(); r.enough(run) > int64(r.Consecutive) {
+		b.longest.Store(max(b.longest.Load(), run))
+	}
 }
 
 // forgetRuns forgets how long runs were once fewer than half of the calls in the window fail: then the
