@@ -41,8 +41,8 @@ func TestMistakesAreNamed(t *testing.T) {
 }
 
 func TestAFileWithMistakesIsRefused(t *testing.T) {
-	s := newSite(t, "version: 1\ndependencies:\n  api: {retry: {attemps: 3}}\n")
-	if err := s.load("reverse_proxy http://127.0.0.1:1 {\nUSE\n}"); err == nil || !strings.Contains(err.Error(), "attemps") || !strings.Contains(err.Error(), ":3:") {
+	s := newSite(t, "version: 1\ndependencies:\n  api: {retry: {tries: 3}}\n")
+	if err := s.load("reverse_proxy http://127.0.0.1:1 {\nUSE\n}"); err == nil || !strings.Contains(err.Error(), "tries") || !strings.Contains(err.Error(), ":3:") {
 		t.Errorf("got %v, want the line of the mistake", err)
 	}
 	s.write("version: 1\ndependencies:\n  api: {preset: external-api, endpoints: {list: [a, b]}}\n")

@@ -176,7 +176,7 @@ func (t *Transport) swept() {
 func plain(req *http.Request) bool {
 	u := req.URL
 	switch {
-	case u == nil || u.Scheme != "http" && u.Scheme != "https" || req.Method == http.MethodConnect || req.Header == nil || req.Cancel != nil: //nolint:staticcheck // it is asked for its absence
+	case u == nil || u.Scheme != "http" && u.Scheme != "https" || req.Method == http.MethodConnect || req.Header == nil || req.Cancel != nil:
 		return false
 	case req.Header["Upgrade"] != nil || req.Header["Expect"] != nil || req.Method != "" && !token(req.Method):
 		return false
