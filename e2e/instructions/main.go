@@ -70,8 +70,14 @@ func run(file string, write bool, of string, lines bool) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
+	why := before.differs(now)
+	if why == "" {
+		if err := now.again(before); err != nil {
+			return err
+		}
+	}
 	fmt.Print(now)
-	if why := before.differs(now); why != "" {
+	if why != "" {
 		fmt.Println("NOT COMPARED:", why)
 		return nil
 	}
@@ -106,6 +112,30 @@ func measure() (*table, error) {
 		t.rows = append(t.rows, row{c.name, cost{instructions: n.instructions - none.instructions, locked: n.locked - none.locked}, c.about})
 	}
 	return t, nil
+}
+
+// again counts calls that cost more than before says twice more, in other children, and keeps the least: the seed of a map's
+// hash is another in each child, and in one of dozens a call costs two per cent more by it.
+func (t *table) again(before *table) error {
+	for i := range t.rows {
+		r := &t.rows[i]
+		was := before.find(r.name)
+		for range 2 {
+			if was == nil || !worse(was.cost, r.cost) {
+				break
+			}
+			none, err := typical(find(empty))
+			if err != nil {
+				return err
+			}
+			n, err := typical(find(r.name))
+			if err != nil {
+				return fmt.Errorf("%s: %w", r.name, err)
+			}
+			r.instructions, r.locked = min(r.instructions, n.instructions-none.instructions), min(r.locked, n.locked-none.locked)
+		}
+	}
+	return nil
 }
 
 // typical counts a call. A child whose other threads were stopped while one of them held a lock of

@@ -85,6 +85,11 @@ func (t *table) worse(now *table) (says []string) {
 	return says
 }
 
+// worse reports whether a call costs more than is tolerated.
+func worse(was, is cost) bool {
+	return len(grew("", "", was.instructions, is.instructions)) > 0 || len(grew("", "", was.locked, is.locked)) > 0
+}
+
 func grew(name, what string, was, is int) []string {
 	if float64(is) <= float64(was)*(1+tolerated) {
 		return nil
