@@ -11,7 +11,7 @@ import (
 )
 
 // policyRules are about one dependency's policy.
-var policyRules = slices.Concat(keyRules, retryRules, timeRules, breakerRules, budgetRules, bulkheadRules, hedgeRules, layerRules, quotaRules, fleetRules)
+var policyRules = slices.Concat(keyRules, retryRules, timeRules, breakerRules, budgetRules, bulkheadRules, hedgeRules, layerRules, quotaRules, fleetRules, proxyRules)
 
 // zero is the policy that a file without keys has.
 var zero = policy.Policy{}.Resolved()

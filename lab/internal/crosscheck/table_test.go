@@ -67,6 +67,8 @@ func reason(id string) string {
 		return ofStores
 	case id >= "G070" && id < "G082":
 		return ofGraphs
+	case id >= "G085" && id < "G090":
+		return "it is about listeners of the proxy, and no policy"
 	}
 	return notShown[id]
 }
