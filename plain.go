@@ -19,6 +19,7 @@ type plain[T any] struct {
 	d        *Dependency
 	heard    *audience     // nil without observers
 	theirs   clock.Instant // the caller's own deadline; zero means none
+	settled  bool          // it has succeeded, and holds nothing any more
 	over     bool          // the caller has its answer, or sending goes on
 }
 
@@ -86,6 +87,7 @@ func (p *plain[T]) drive(r *machine.Rules, o *callOptions, work func(context.Con
 	if !machine.SucceedShort(&p.call, now, &p.step.Ticket, &p.means) {
 		return p.goOn(now, o, work)
 	}
+	p.settled = true
 	if p.heard != nil {
 		p.tally(now, o)
 	}
@@ -112,14 +114,19 @@ func (p *plain[T]) goOn(now clock.Instant, o *callOptions, work func(context.Con
 	return v, s.have && s.err == nil, err
 }
 
-// leave gives back a call that a user's code left.
+// leave gives back a call that a user's code left. One that whoever was told of its success left has lost its
+// result and no more.
 func (p *plain[T]) leave(o *callOptions) {
 	if p.over {
 		return
 	}
 	var s sending[T]
-	p.give(&s, o)
-	s.left()
+	if p.give(&s, o); !p.settled {
+		s.left()
+		return
+	}
+	defer s.finish()
+	s.lose(&s.runner)
 }
 
 // give hands the call to s.

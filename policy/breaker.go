@@ -56,8 +56,9 @@ type Breaker struct {
 
 	// Consecutive opens the breaker at this number of failures in a row. Zero means 20; Off means
 	// no such rule. With ConsecutiveFor, and while half or more of the calls in the window fail, a row
-	// must also be three times as long as the longest that a success ended, up to four times
-	// this number: where 90 % fail, 20 in a row are chance. A window of calls has no such memory.
+	// must also be three times as long as the longest before it, up to four times this number: where
+	// 90 % fail, 20 in a row are chance. A row that opened the breaker counts, too. Rows are forgotten once none has
+	// ended for as long as the window. A window of calls has no such memory.
 	Consecutive int
 
 	// ConsecutiveFor is how long the row must have lasted as well, from when its first

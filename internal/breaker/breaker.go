@@ -24,7 +24,7 @@ import (
 type Breaker struct {
 	word    atomic.Uint64         // generation and state
 	until   atomic.Int64          // when open or forced open ends; stored before word. Of states that lapse: when; stored after word
-	since   atomic.Int64          // when the first call of the run of failures began; stored before run
+	since   atomic.Int64          // when the first call of the run of failures began, or else the last run ended; stored before run
 	rules   atomic.Pointer[Rules] // the newest rules decide, whoever started a call
 	run     atomic.Uint32         // failures in a row, and runLasts; kept only while the rules ask for it
 	reached atomic.Uint32         // the turn of the window in which successes need no look
@@ -356,7 +356,7 @@ func (b *Breaker) OpenedBy() Cause {
 
 // empty forgets what the last generation counted.
 func (b *Breaker) empty(now clock.Instant) {
-	endRun(b)
+	endRun(b, now)
 	b.reached.Store(never)
 	b.crossed = 0
 	b.win.Reset(now)

@@ -20,6 +20,7 @@ func (b *Breaker) SetRules(now clock.Instant, r *Rules) {
 	b.rehome(old, r)
 	if !old.countsRun() || !r.countsRun() {
 		b.run.Store(0) // it was not kept, or will not be
+		b.longest.Store(0)
 	}
 	if old.byCount() != r.byCount() || old.windowCalls() != r.windowCalls() || old.Window != r.Window {
 		b.win.Resize(now, r.Window)

@@ -15,10 +15,11 @@ type naive struct {
 	r      *Rules
 	state  State
 	gen    int
-	epoch  int   // of the counts
-	run    int   // of the failures in a run
-	past   int   // the longest run that ended, while most fail
-	newest int64 // bucket
+	epoch  int           // of the counts
+	run    int           // of the failures in a run
+	past   int           // the longest run that ended, while most fail
+	ended  clock.Instant // the last of them
+	newest int64         // bucket
 
 	history []outcome
 	final   []ofRun // of the outcomes that are final, in their order
@@ -147,7 +148,11 @@ func (n *naive) hear(r ofRun) {
 	switch {
 	case !n.countsRun() || r.run != n.run:
 	case !r.failed:
-		n.keep(was)
+		if n.keep(was); was > 0 {
+			n.ended = r.at
+		}
+	case was == 0 && n.past > 0 && time.Duration(r.at-n.ended) > n.r.Window:
+		n.past = 0
 	case was == 0 && n.past > 0: // only then the window is looked at, which moves it
 		if c := n.inWindow(r.at); c.Calls-c.Failures > c.Failures {
 			n.past = 0
@@ -277,7 +282,7 @@ func (n *naive) move(to State, c Change) bool {
 		if n.countsRun() {
 			n.keep(len(n.runLength()))
 		}
-		n.run++
+		n.run, n.ended = n.run+1, c.At
 		n.refused, n.crossed, n.newest = 0, 0, n.bucket(c.At)
 	}
 	if c.Cause == WasReset {
@@ -616,7 +621,7 @@ func (n *naive) setRules(now clock.Instant, r *Rules) {
 		n.home, n.till = Closed, 0
 	}
 	if !kept || !n.countsRun() {
-		n.run++
+		n.run, n.past = n.run+1, 0
 	}
 	if old.Window != r.Window || max(old.WindowCalls, 0) != max(r.WindowCalls, 0) {
 		n.epoch++

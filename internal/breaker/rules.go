@@ -44,8 +44,8 @@ type Rules struct {
 	// ConsecutiveFor is how long the run of failures must have lasted for Consecutive to
 	// trip, from when its first call began. With it, a run must also be three times as long as the longest
 	// that ended while half or more of the calls in the window failed, but need not be
-	// longer than four times Consecutive: where 90 % fail, 20 failures in a row are chance. A window of
-	// calls has no such memory.
+	// longer than four times Consecutive: where 90 % fail, 20 failures in a row are chance. A run that opened the breaker
+	// ended, too. Runs are forgotten once none has ended for a Window. A window of calls has no such memory.
 	ConsecutiveFor time.Duration
 
 	// DoubtUntil, if not zero, is until when two failures in a row trip, because others found the same dependency broken. It

@@ -20,13 +20,14 @@ func (b *Breaker) track(now clock.Instant, p Permit, r *Rules, failed bool) {
 	case failed:
 		b.lengthen(now, p.start)
 	case b.run.Load() != 0:
-		endRun(b)
+		endRun(b, now)
 	}
 }
 
 // endRun ends a run of failures, and keeps its length: one as long may be chance where most calls fail. Runs that
 // end at the same time may lose one. Short runs, which change nothing, are not kept: looking at them again costs each next run.
-func endRun(b *Breaker) {
+func endRun(b *Breaker, now clock.Instant) {
+	b.since.Store(int64(now)) // before the next run begins, which stores its own
 	run := b.run.Swap(0) & runCount
 	if r := b.rules.Load(); r.enough(run) > int64(r.Consecutive) {
 		b.longest.Store(max(b.longest.Load(), run))
@@ -34,12 +35,15 @@ func endRun(b *Breaker) {
 }
 
 // forgetRuns forgets how long runs were once fewer than half of the calls in the window fail: then the
-// next run is not one of these.
+// next run is not one of these. Nor is it if the last one ended before the window began: where calls are rare, the window
+// holds little more than the failure that has come now.
 func forgetRuns(b *Breaker, now clock.Instant) {
 	if b.longest.Load() == 0 {
 		return
 	}
-	if c := b.win.Sum(now); 2*c.Failures < c.Calls {
+	if now.Sub(clock.Instant(b.since.Load())) > b.rules.Load().Window {
+		b.longest.Store(0)
+	} else if c := b.win.Sum(now); 2*c.Failures < c.Calls {
 		b.longest.Store(0)
 	}
 }

@@ -74,3 +74,44 @@ func TestAResetForgetsRuns(t *testing.T) {
 		t.Errorf("the longest run is %d after a reset", got)
 	}
 }
+
+// Where calls are rarer than the window is long, it holds no success that would say that the outage is over.
+func TestRareCallsForgetAnOutage(t *testing.T) {
+	r := &Rules{Window: 10 * time.Second, Consecutive: 20, ConsecutiveFor: 10 * time.Second, Open: time.Second, Probes: 1}
+	b, now := New(r, 1, 0, nil), clock.Instant(0)
+	settle := func(v Result) {
+		p, _, _ := b.Acquire(now, 0)
+		b.Settle(now, 0, p, v, 0)
+		now = now.Add(20 * time.Second)
+	}
+	for outage := range 3 {
+		n := 0
+		for ; b.State() == Closed && n < 200; n++ {
+			settle(Bad)
+		}
+		if n != 20 {
+			t.Errorf("outage %d: it opened after %d, want 20", outage+1, n)
+		}
+		for range 1000 {
+			settle(Good)
+		}
+	}
+}
+
+func TestRulesThatCountNoRunForgetRuns(t *testing.T) {
+	r := &Rules{Window: time.Second, Consecutive: 3, ConsecutiveFor: 1, Open: time.Hour}
+	b, now := New(r, 1, 0, nil), clock.Instant(1)
+	for _, v := range []Result{Bad, Bad, Good} {
+		p, _, _ := b.Acquire(now, 0)
+		now += 1000
+		b.Settle(now, 0, p, v, 0)
+	}
+	if got := b.longest.Load(); got != 2 {
+		t.Fatalf("the longest run is %d, want 2", got)
+	}
+	b.SetRules(now, &Rules{Window: time.Second, Open: time.Hour})
+	b.SetRules(now, r)
+	if got := b.longest.Load(); got != 0 {
+		t.Errorf("the longest run is %d after rules that counted none", got)
+	}
+}
