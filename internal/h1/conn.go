@@ -35,7 +35,17 @@ type conn struct {
 	cut   atomic.Bool // a Write failed
 }
 
-func (c *conn) alive() bool { return c.look == nil || c.look() }
+func (c *conn) alive() bool { return (c.look == nil || c.look()) && (c.tls == nil || c.silent()) }
+
+// silent reports whether what speaks TLS has nothing left of what it took from the socket. It reads no more from there.
+func (c *conn) silent() bool {
+	var one [1]byte
+	if c.Conn.SetReadDeadline(time.Unix(1, 0)) != nil {
+		return false
+	}
+	n, err := c.Conn.Read(one[:])
+	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.Conn.SetReadDeadline(time.Time{}) == nil
+}
 
 // Read bounds headers.
 func (c *conn) Read(p []byte) (int, error) {

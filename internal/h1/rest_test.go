@@ -1,0 +1,62 @@
+package h1_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+)
+
+// joined holds back what is written until it is let go, so that several records of TLS arrive at once.
+type joined struct {
+	net.Conn
+	hold bool
+	kept []byte
+}
+
+func (j *joined) Write(p []byte) (int, error) {
+	if j.hold {
+		j.kept = append(j.kept, p...)
+		return len(p), nil
+	}
+	return j.Conn.Write(p)
+}
+
+// What a server sends beyond its answer may wait in what speaks TLS, where the socket does not show it. The next request
+// must not get it as its own answer.
+func TestWhatIsTooMuchInTLSIsNotTheNextAnswer(t *testing.T) {
+	s, rt, next, _ := secured(t, false)
+	next.RoundTripper = answersOnce{}
+	serve := func(c net.Conn) {
+		j := &joined{Conn: c}
+		secure := tls.Server(j, s.TLS)
+		defer secure.Close()
+		for r := bufio.NewReader(secure); ; {
+			req, err := http.ReadRequest(r)
+			if err != nil {
+				return
+			}
+			j.hold = true
+			io.WriteString(secure, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"+req.URL.Path[1:])
+			io.WriteString(secure, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno")
+			j.hold = false
+			j.Conn.Write(j.kept)
+			j.kept = nil
+		}
+	}
+	rt.Dial = listens(t, serve)
+	for i, want := range []string{"aa", "bb", "cc", "dd"} {
+		req, _ := http.NewRequestWithContext(t.Context(), "GET", "https://example.com/"+want, nil)
+		resp, err := rt.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if i > 0 && (err != nil || string(text) != want) { // the first one went the other way
+			t.Errorf("asked for %s and got %q, %v", want, text, err)
+		}
+	}
+}
