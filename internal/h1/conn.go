@@ -70,6 +70,13 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// ReadFrom passes a long body on as it comes, where [bufio.Writer] would wait for 4 KiB of it.
+func (c *conn) ReadFrom(r io.Reader) (int64, error) {
+	part := parts.Get().(*[32 << 10]byte)
+	defer parts.Put(part)
+	return io.CopyBuffer(struct{ io.Writer }{c}, r, part[:])
+}
+
 // inOne is the length of a body that is written together with its headers, unless it takes longer than together. The server
 // sees other headers before the body.
 const (
@@ -83,6 +90,7 @@ const readAhead = 8 << 10
 var (
 	readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readAhead) }}
 	writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 4<<10) }}
+	parts   = sync.Pool{New: func() any { return new([32 << 10]byte) }} // of bodies
 )
 
 // held hides from net/http that there is something to be flushed.

@@ -6,7 +6,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 )
 
 // joined holds back what is written until it is let go, so that several records of TLS arrive at once.
@@ -58,5 +60,50 @@ func TestWhatIsTooMuchInTLSIsNotTheNextAnswer(t *testing.T) {
 		if i > 0 && (err != nil || string(text) != want) { // the first one went the other way
 			t.Errorf("asked for %s and got %q, %v", want, text, err)
 		}
+	}
+}
+
+// A body whose length is known is passed on as it comes.
+func TestALongBodyIsPassedOnAsItComes(t *testing.T) {
+	came := make(chan string)
+	rt := ours(listens(t, func(c net.Conn) {
+		defer c.Close()
+		req, err := http.ReadRequest(bufio.NewReader(c))
+		if err != nil {
+			return
+		}
+		part := make([]byte, 5)
+		io.ReadFull(req.Body, part)
+		came <- string(part)
+		io.Copy(io.Discard, req.Body)
+		io.WriteString(c, short)
+	}))
+	body, rest := io.Pipe()
+	req, _ := http.NewRequestWithContext(t.Context(), "PUT", "http://server.example/", body)
+	req.ContentLength = 100_000
+	done := make(chan error)
+	go func() {
+		resp, err := rt.RoundTrip(req)
+		if err == nil {
+			resp.Body.Close()
+		}
+		done <- err
+	}()
+	io.WriteString(rest, "first")
+	select {
+	case part := <-came:
+		if part != "first" {
+			t.Error(part)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("the first bytes of the body wait for more")
+		rest.CloseWithError(io.ErrUnexpectedEOF)
+		<-done
+		return
+	}
+	io.WriteString(rest, strings.Repeat("b", 100_000-5))
+	rest.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
