@@ -242,7 +242,7 @@ func (x *exchange) unwatch() bool {
 // inHand reports whether all headers of the last answer were read.
 func (x *exchange) inHand() bool {
 	head, _ := x.r.Peek(x.r.Buffered())
-	return bytes.Contains(head, []byte("\r\n\r\n")) && !bytes.HasPrefix(head, []byte("HTTP/1.1 1"))
+	return bytes.Contains(head, []byte("\r\n\r\n")) && !bytes.Contains(head[:min(len(head), len("HTTP/1.1 1"))], []byte(" 1"))
 }
 
 // answer reads the headers of the answer.

@@ -2,6 +2,7 @@ package h1_test
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"io"
 	"net"
@@ -105,5 +106,21 @@ func TestALongBodyIsPassedOnAsItComes(t *testing.T) {
 	rest.Close()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// Answers of 1xx may say that they are of HTTP/1.0.
+func TestTheLastAnswerIsWaitedForAlsoBehindOneOfHTTP10(t *testing.T) {
+	rt := ours(listens(t, func(c net.Conn) {
+		defer c.Close()
+		http.ReadRequest(bufio.NewReader(c))
+		io.WriteString(c, "HTTP/1.0 103 Early Hints\r\n\r\n")
+		time.Sleep(50 * time.Millisecond)
+		io.WriteString(c, short)
+	}))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if saw, err := ask(t, rt, ctx, "GET", nil, false); err != nil {
+		t.Error(saw, err)
 	}
 }
