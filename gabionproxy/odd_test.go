@@ -2,10 +2,13 @@ package gabionproxy_test
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 )
 
 // rude listens with a server that writes what it likes once it has read a request.
@@ -42,6 +45,31 @@ func TestAStatusThatIsNoneIsABadAnswer(t *testing.T) {
 			if got, body := asked(t, r.proxy.Addr("127.0.0.1:0").String(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); got != http.StatusBadGateway {
 				t.Errorf("%s: %d %s", status, got, body)
 			}
+		}
+	}
+}
+
+// Early answers are written to a client that may read nothing.
+func TestAClientThatDoesNotReadEarlyAnswersIsGivenUp(t *testing.T) {
+	hint := fmt.Sprintf("HTTP/1.1 103 Early Hints\r\nLink: %s\r\n\r\n", strings.Repeat("x", 8000))
+	base := rude(t, func(c net.Conn) {
+		for {
+			if _, err := io.WriteString(c, hint); err != nil {
+				return
+			}
+		}
+	})
+	r := start(t, bounded(base, "stall_timeout: 100ms"))
+	c, err := net.Dial("tcp", r.proxy.Addr("127.0.0.1:0").String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.(*net.TCPConn).SetReadBuffer(4 << 10)
+	io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	for until := time.Now().Add(5 * time.Second); r.proxy.Stats().Requests == 0 || r.proxy.Stats().InFlight > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("the request is still there")
 		}
 	}
 }
