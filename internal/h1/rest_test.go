@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -124,3 +126,19 @@ func TestTheLastAnswerIsWaitedForAlsoBehindOneOfHTTP10(t *testing.T) {
 		t.Error(saw, err)
 	}
 }
+
+// A dialer sees the end of the context's time by itself, and may do so before the context.
+func TestADialThatTheDeadlineEndsHasItsCause(t *testing.T) {
+	why := errors.New("why")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Millisecond, why)
+	defer cancel()
+	rt := ours(func(context.Context, string, string) (net.Conn, error) { return nil, os.ErrDeadlineExceeded })
+	if _, err := ask(t, rt, ended{ctx}, "GET", nil, false); err != why {
+		t.Error(err)
+	}
+}
+
+// ended is a context whose time is over a little before it is done.
+type ended struct{ context.Context }
+
+func (ended) Deadline() (time.Time, bool) { return time.Unix(1, 0), true }
