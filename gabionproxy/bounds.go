@@ -27,8 +27,11 @@ func (w *patient) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader implements [http.ResponseWriter].
 func (w *patient) WriteHeader(status int) {
-	if status >= http.StatusOK {
+	switch {
+	case status >= http.StatusOK:
 		w.begun.Store(true)
+	case !w.streams: // it is written at once, and not kept as the last answer's are
+		w.last()
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
@@ -60,7 +63,7 @@ func (w *patient) within() (done func()) {
 	return func() { w.writing.Stop() }
 }
 
-// last gives the client time for what net/http writes by itself once the answer is whole.
+// last gives the client time for what net/http writes by itself: early answers, and the end once the answer is whole.
 func (w *patient) last() { _ = w.control.SetWriteDeadline(time.Now().Add(w.stall)) }
 
 // patientBody is a client's body.

@@ -114,6 +114,8 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, l *listener) {
 	case in == nil:
 		p.refuse(out, r, &refusal{status: http.StatusRequestEntityTooLarge, reason: "body_too_large", title: "The body is larger than this listener takes",
 			detail: "send less at once", unsent: true})
+	case in.URL.Opaque != "": // such as a:http://host/path, which is passed on without the a, and of which no route sees the path
+		p.ambiguous(out, in)
 	case in.Method == http.MethodConnect && len(l.config.Forward) == 0:
 		p.refuse(out, in, &refusal{status: http.StatusNotImplemented, reason: "no_tunnels", title: "This listener opens no tunnels",
 			detail: "use a listener with forward as HTTPS_PROXY", unsent: true})

@@ -92,6 +92,25 @@ func TestNoPathLeadsOutOfItsRoute(t *testing.T) {
 	}
 }
 
+// A target such as a:http://b/secret has no path for the proxy, and one for servers.
+func TestATargetWithoutAPathIsRefused(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.RequestURI+" "+r.URL.Path) }))
+	defer server.Close()
+	for _, listener := range []string{
+		"to: " + server.URL + "/base, dependency: api", "ingress: {to: \"" + server.URL + "/base\"}", "to: " + server.URL + ", dependency: api", "ingress: {to: \"" + server.URL + "\"}",
+	} {
+		r := start(t, "version: 1\ndependencies: {api: {}}\nproxy:\n  listen:\n    - {address: 127.0.0.1:0, "+listener+"}\n")
+		for _, target := range []string{"a:http://b/secret", "http:secret", "a:*"} {
+			for _, more := range []string{"", "Connection: Upgrade\r\nUpgrade: x\r\n"} { // by the other way
+				status, body := asked(t, r.proxy.Addr("127.0.0.1:0").String(), "GET "+target+" HTTP/1.1\r\nHost: a\r\n"+more+"\r\n")
+				if status != 400 {
+					t.Errorf("%s, %s: %d %q", listener, target, status, body)
+				}
+			}
+		}
+	}
+}
+
 func TestTunnelsAreForAForwardProxyAlone(t *testing.T) {
 	up := says("up")
 	defer up.Close()

@@ -27,16 +27,19 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request, e *exchange) {
 	e.early = &early{to: w}
 	resp, err := u.RoundTrip(out)
 	e.early.end()
-	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
-		resp.Body.Close()
-		err = errSwitched
+	if err == nil {
+		hops(resp.Header)
+		if err = told(resp); err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
+			err = errSwitched
+		}
+		if err != nil {
+			resp.Body.Close()
+		}
 	}
 	if err != nil {
 		u.proxy.failed(w, out, err)
 		return
 	}
-	hops(resp.Header)
-	_ = told(resp)
 	answer(u.proxy, w, resp)
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -211,8 +212,13 @@ func (u *upstream) rewrite(pr *httputil.ProxyRequest) {
 	noUpgrade(out)
 }
 
-// told says on an answer what was done for it.
+var errStatus = errors.New("gabionproxy: the server's answer has a status below 100")
+
+// told says on an answer what was done for it. The error is for one that no http.ResponseWriter takes.
 func told(resp *http.Response) error {
+	if resp.StatusCode < http.StatusContinue {
+		return errStatus
+	}
 	h := resp.Header
 	h.Del(HeaderAttempts)
 	h.Del(HeaderReason)

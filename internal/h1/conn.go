@@ -35,7 +35,17 @@ type conn struct {
 	cut   atomic.Bool // a Write failed
 }
 
-func (c *conn) alive() bool { return c.look == nil || c.look() }
+func (c *conn) alive() bool { return (c.look == nil || c.look()) && (c.tls == nil || c.silent()) }
+
+// silent reports whether what speaks TLS has nothing left of what it took from the socket. It reads no more from there.
+func (c *conn) silent() bool {
+	var one [1]byte
+	if c.Conn.SetReadDeadline(time.Unix(1, 0)) != nil {
+		return false
+	}
+	n, err := c.Conn.Read(one[:])
+	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.Conn.SetReadDeadline(time.Time{}) == nil
+}
 
 // Read bounds headers.
 func (c *conn) Read(p []byte) (int, error) {
@@ -60,6 +70,13 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// ReadFrom passes a long body on as it comes, where [bufio.Writer] would wait for 4 KiB of it.
+func (c *conn) ReadFrom(r io.Reader) (int64, error) {
+	part := parts.Get().(*[32 << 10]byte)
+	defer parts.Put(part)
+	return io.CopyBuffer(struct{ io.Writer }{c}, r, part[:])
+}
+
 // inOne is the length of a body that is written together with its headers, unless it takes longer than together. The server
 // sees other headers before the body.
 const (
@@ -73,6 +90,7 @@ const readAhead = 8 << 10
 var (
 	readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readAhead) }}
 	writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 4<<10) }}
+	parts   = sync.Pool{New: func() any { return new([32 << 10]byte) }} // of bodies
 )
 
 // held hides from net/http that there is something to be flushed.
@@ -224,7 +242,7 @@ func (x *exchange) unwatch() bool {
 // inHand reports whether all headers of the last answer were read.
 func (x *exchange) inHand() bool {
 	head, _ := x.r.Peek(x.r.Buffered())
-	return bytes.Contains(head, []byte("\r\n\r\n")) && !bytes.HasPrefix(head, []byte("HTTP/1.1 1"))
+	return bytes.Contains(head, []byte("\r\n\r\n")) && !bytes.Contains(head[:min(len(head), len("HTTP/1.1 1"))], []byte(" 1"))
 }
 
 // answer reads the headers of the answer.

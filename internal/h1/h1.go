@@ -172,6 +172,9 @@ func (t *Transport) connect(ctx context.Context, h *host, fresh bool) (*conn, er
 	if c == nil {
 		var err error
 		if c, err = t.dial(ctx, h); err != nil {
+			if end, timed := ctx.Deadline(); timed && !time.Now().Before(end) {
+				<-ctx.Done() // a dialer has a timer of its own, which may be the first
+			}
 			if ctx.Err() != nil {
 				err = context.Cause(ctx)
 			}

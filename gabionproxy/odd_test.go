@@ -1,0 +1,75 @@
+package gabionproxy_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// rude listens with a server that writes what it likes once it has read a request.
+func rude(t *testing.T, answer func(net.Conn)) (base string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+					answer(c)
+				}
+			}()
+		}
+	}()
+	return "http://" + l.Addr().String()
+}
+
+// A status below 100 is none, and not for http.ResponseWriter.
+func TestAStatusThatIsNoneIsABadAnswer(t *testing.T) {
+	for _, status := range []string{"000", "042", "099"} {
+		base := rude(t, func(c net.Conn) { io.WriteString(c, "HTTP/1.1 "+status+" No\r\nContent-Length: 0\r\n\r\n") })
+		for _, file := range []string{one(base, ""), "version: 1\nproxy:\n  listen:\n    - {address: 127.0.0.1:0, ingress: {to: \"" + base + "\"}}\n"} {
+			r := start(t, file)
+			if got, body := asked(t, r.proxy.Addr("127.0.0.1:0").String(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); got != http.StatusBadGateway {
+				t.Errorf("%s: %d %s", status, got, body)
+			}
+		}
+	}
+}
+
+// Early answers are written to a client that may read nothing.
+func TestAClientThatDoesNotReadEarlyAnswersIsGivenUp(t *testing.T) {
+	hint := fmt.Sprintf("HTTP/1.1 103 Early Hints\r\nLink: %s\r\n\r\n", strings.Repeat("x", 8000))
+	base := rude(t, func(c net.Conn) {
+		for {
+			if _, err := io.WriteString(c, hint); err != nil {
+				return
+			}
+		}
+	})
+	r := start(t, bounded(base, "stall_timeout: 100ms"))
+	c, err := net.Dial("tcp", r.proxy.Addr("127.0.0.1:0").String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.(*net.TCPConn).SetReadBuffer(4 << 10)
+	io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	for until := time.Now().Add(5 * time.Second); r.proxy.Stats().Requests == 0 || r.proxy.Stats().InFlight > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("the request is still there")
+		}
+	}
+}
