@@ -77,8 +77,11 @@ func (k *routed) disguised(r *http.Request) bool {
 	if upper := strings.ToUpper(r.Method); upper != r.Method && k.covers(upper, r) {
 		return true
 	}
-	for _, name := range overrides {
-		for _, method := range r.Header[name] {
+	for name, lines := range r.Header {
+		if !slices.Contains(overrides, noUnderscores(name)) {
+			continue
+		}
+		for _, method := range strings.Split(strings.Join(lines, ","), ",") { // some take the first, some the last
 			if k.covers(strings.ToUpper(strings.TrimSpace(method)), r) {
 				return true
 			}

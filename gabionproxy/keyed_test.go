@@ -56,6 +56,8 @@ func TestNoSpellingGoesAroundTheKey(t *testing.T) {
 		{"PUT /shops/;1/Orders", "", true},
 		{"PUT /shops/../orders/", "", true},
 		{"PUT /shops/%2e%2e/orders", "", true},
+		{"POST /shops/1/orders", "X-HTTP-Method-Override: PUT, GET", true},
+		{"POST /shops/1/orders", "X_HTTP_METHOD_OVERRIDE: PUT", true},
 		{"OPTIONS /orders", "Access-Control-Request-Method: POST", false},
 		{"HEAD /orders", "", false},
 		{"POST /x.php", "", false},
@@ -82,12 +84,13 @@ func TestNoSpellingGoesAroundTheKey(t *testing.T) {
 
 func TestNoHeaderLeadsToAnotherPath(t *testing.T) {
 	program := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, r.Header.Get("X-Original-URL")+r.Header.Get("X-Rewrite-URL"))
+		io.WriteString(w, r.Header.Get("X-Original-URL")+r.Header.Get("X-Rewrite-URL")+strings.Join(r.Header["X_rewrite_url"], ""))
 	}))
 	defer program.Close()
 	req, _ := http.NewRequest("POST", before(t, program.URL, orders)+"/other", nil)
 	req.Header.Set("X-Original-URL", "/orders")
 	req.Header.Set("X-Rewrite-URL", "/orders")
+	req.Header.Set("X_REWRITE_URL", "/orders")
 	if code, body := answer(t, req); code != 200 || body != "" {
 		t.Error(code, body)
 	}
