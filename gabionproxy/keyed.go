@@ -2,6 +2,7 @@ package gabionproxy
 
 import (
 	"cmp"
+	"iter"
 	"net/http"
 	"net/url"
 	"path"
@@ -47,7 +48,7 @@ func (k *routed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		k.keyed.ServeHTTP(w, r)
 	case k.disguised(r):
 		k.proxy.refuse(w, r, &refusal{status: http.StatusBadRequest, reason: "method_ambiguous", title: "The method can be read in more than one way",
-			detail: "send the method that is meant in capital letters, and no header that overrides it", unsent: true})
+			detail: "send the method that is meant in capital letters, and no header or parameter _method that overrides it", unsent: true})
 	default:
 		k.others.ServeHTTP(w, r)
 	}
@@ -87,7 +88,30 @@ func (k *routed) disguised(r *http.Request) bool {
 			}
 		}
 	}
+	for method := range queried(r.URL.RawQuery) {
+		if k.covers(strings.ToUpper(method), r) {
+			return true
+		}
+	}
 	return false
+}
+
+// queried are the methods that frameworks take out of a query. PHP reads a dot or a bracket in a name as an underscore, and some
+// programs end a pair at a semicolon.
+func queried(query string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if !strings.Contains(query, "method") && !strings.Contains(query, "%") {
+			return
+		}
+		for pair := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {
+			name, method, _ := strings.Cut(pair, "=")
+			name, _ = url.QueryUnescape(name)
+			method, _ = url.QueryUnescape(method)
+			if strings.NewReplacer(".", "_", "[", "_").Replace(strings.TrimSpace(name)) == "_method" && !yield(strings.TrimSpace(method)) {
+				return
+			}
+		}
+	}
 }
 
 // spellings are a path in lower case as the most lenient programs read it: they undo escapes twice; leave out parameters, empty parts, and
