@@ -20,6 +20,9 @@ func readPeers(texts []string) (all peers, err error) {
 			}
 			p = netip.PrefixFrom(one, one.BitLen())
 		}
+		if at := p.Addr(); at.Is4In6() && p.Bits() >= 96 { // as connections are compared
+			p = netip.PrefixFrom(at.Unmap(), p.Bits()-96)
+		}
 		all = append(all, p)
 	}
 	return all, nil
