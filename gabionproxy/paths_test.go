@@ -179,6 +179,13 @@ func TestNoPasswordIsShown(t *testing.T) {
 	}
 }
 
+func TestALearnedLimitIsShownAsTheFileHasIt(t *testing.T) {
+	c := config.Proxy{Listen: []config.ProxyListener{{Ingress: config.ProxyIngress{Admission: config.ProxyAdmission{Limit: policy.Learned}}}}}
+	if text := fmt.Sprint(gabionproxy.Shown(c)); text != "map[listen:[map[ingress:map[admission:map[limit:learned]]]]]" {
+		t.Error(text)
+	}
+}
+
 // Drivers quote what they can't read, and the store's name with it.
 func TestNoErrorOfAStoreHasItsPassword(t *testing.T) {
 	for _, name := range []string{
