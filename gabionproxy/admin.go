@@ -118,6 +118,8 @@ func plain(v reflect.Value) any {
 	switch {
 	case v.Type() == reflect.TypeFor[time.Duration]():
 		return policy.FormatDuration(time.Duration(v.Int()))
+	case v.Kind() == reflect.Int && v.Int() == policy.Learned:
+		return "learned"
 	case v.Kind() == reflect.String:
 		return shown(v.String())
 	case v.Kind() == reflect.Slice:

@@ -20,6 +20,9 @@ func readPeers(texts []string) (all peers, err error) {
 			}
 			p = netip.PrefixFrom(one, one.BitLen())
 		}
+		if at := p.Addr(); at.Is4In6() && p.Bits() >= 96 { // as connections are compared
+			p = netip.PrefixFrom(at.Unmap(), p.Bits()-96)
+		}
 		all = append(all, p)
 	}
 	return all, nil
@@ -65,6 +68,14 @@ func (g *program) forwarded(pr *httputil.ProxyRequest) {
 
 // tellsOfClient reports whether a header is one with which balancers tell whom they speak for.
 func tellsOfClient(name string) bool {
-	name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+	name = noUnderscores(name)
 	return strings.HasPrefix(name, "X-Forwarded-") || name == "Forwarded" || name == "X-Real-Ip"
+}
+
+// noUnderscores is a header's name as CGI and its heirs read it, which can't tell the two signs apart.
+func noUnderscores(name string) string {
+	if strings.IndexByte(name, '_') < 0 {
+		return name
+	}
+	return http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
 }

@@ -18,6 +18,9 @@ func TestOnlyTrustedPeersSayWhomTheySpeakFor(t *testing.T) {
 		{"others", ", trusted: [10.0.0.0/8]", "https", "[127.0.0.1] [http] [shop] [] [] [] []"},
 		{"a network", ", trusted: [10.0.0.0/8, 127.0.0.0/8]", "https", "[1.1.1.1, 2.2.2.2, 127.0.0.1] [https] [shop.example] [8443] [3.3.3.3] [] []"},
 		{"one address", ", trusted: [127.0.0.1]", "https", "[1.1.1.1, 2.2.2.2, 127.0.0.1] [https] [shop.example] [8443] [3.3.3.3] [] []"},
+		{"one address as IPv6 has it", ", trusted: [\"::ffff:127.0.0.1\"]", "https", "[1.1.1.1, 2.2.2.2, 127.0.0.1] [https] [shop.example] [8443] [3.3.3.3] [] []"},
+		{"a network as IPv6 has it", ", trusted: [\"::ffff:127.0.0.0/104\"]", "https", "[1.1.1.1, 2.2.2.2, 127.0.0.1] [https] [shop.example] [8443] [3.3.3.3] [] []"},
+		{"all addresses of IPv6", ", trusted: [\"::/0\"]", "https", "[127.0.0.1] [http] [shop] [] [] [] []"},
 		{"a word that is no scheme", ", trusted: [127.0.0.1]", "javascript", "[1.1.1.1, 2.2.2.2, 127.0.0.1] [http] [shop.example] [8443] [3.3.3.3] [] []"},
 	} {
 		t.Run(c.fact, func(t *testing.T) {

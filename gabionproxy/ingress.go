@@ -2,6 +2,7 @@ package gabionproxy
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -81,9 +82,13 @@ func (p *Proxy) keyed(t *tree, c config.ProxyIdempotency, to http.Handler) (http
 	if c.RepeatLost {
 		guarantee = idempotency.GuaranteeReexecute
 	}
+	log := p.options.Log
+	if t.dry { // what is in memory in its place is not durable
+		log = slog.New(slog.DiscardHandler)
+	}
 	k.keyed, err = idempotency.New(scope, store, to, idempotency.Config{
 		RunnerConfig: idempotency.RunnerConfig{
-			Guarantee: guarantee, Retention: c.Retention, MaxExecution: c.MaxExecution, Observer: idempotency.LogTo(p.options.Log),
+			Guarantee: guarantee, Retention: c.Retention, MaxExecution: c.MaxExecution, Observer: idempotency.LogTo(log),
 		},
 		Methods: slices.Compact(slices.Sorted(slices.Values(methods))), Optional: c.Optional,
 	})

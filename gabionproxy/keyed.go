@@ -2,8 +2,11 @@ package gabionproxy
 
 import (
 	"cmp"
+	"iter"
 	"net/http"
 	"net/url"
+	"path"
+	"slices"
 	"strings"
 )
 
@@ -21,8 +24,14 @@ func (k *routed) add(route string) error {
 	if err := handle(k.match, route); err != nil {
 		return err
 	}
-	method, path, _ := strings.Cut(route, " ")
-	low := method + " " + strings.ToLower(path)
+	method, where, _ := strings.Cut(route, " ")
+	parts := strings.Split(where, "/")
+	for i, part := range parts {
+		if !strings.HasPrefix(part, "{") { // a name is no part of what is matched
+			parts[i] = folded(part)
+		}
+	}
+	low := method + " " + strings.Join(parts, "/")
 	for _, m := range k.low {
 		if handle(m, low) == nil {
 			return nil
@@ -39,7 +48,7 @@ func (k *routed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		k.keyed.ServeHTTP(w, r)
 	case k.disguised(r):
 		k.proxy.refuse(w, r, &refusal{status: http.StatusBadRequest, reason: "method_ambiguous", title: "The method can be read in more than one way",
-			detail: "send the method that is meant in capital letters, and no header that overrides it", unsent: true})
+			detail: "send the method that is meant in capital letters, and no header or parameter _method that overrides it", unsent: true})
 	default:
 		k.others.ServeHTTP(w, r)
 	}
@@ -51,10 +60,9 @@ func (k *routed) covers(method string, r *http.Request) bool {
 	if _, pattern := k.match.Handler(&http.Request{Method: method, Host: r.Host, URL: r.URL}); pattern != "" {
 		return true
 	}
-	whole, short := loosely(r.URL.Path)
-	for _, path := range []string{whole, whole + "/", short, short + "/"} {
+	for _, one := range spellings(r.URL) {
 		for _, m := range k.low {
-			if _, pattern := m.Handler(&http.Request{Method: method, Host: r.Host, URL: &url.URL{Path: cmp.Or(path, "/")}}); pattern != "" {
+			if _, pattern := m.Handler(&http.Request{Method: method, Host: r.Host, URL: &url.URL{Path: one}}); pattern != "" {
 				return true
 			}
 		}
@@ -70,27 +78,108 @@ func (k *routed) disguised(r *http.Request) bool {
 	if upper := strings.ToUpper(r.Method); upper != r.Method && k.covers(upper, r) {
 		return true
 	}
-	for _, name := range overrides {
-		for _, method := range r.Header[name] {
+	for name, lines := range r.Header {
+		if !slices.Contains(overrides, noUnderscores(name)) {
+			continue
+		}
+		for _, method := range strings.Split(strings.Join(lines, ","), ",") { // some take the first, some the last
 			if k.covers(strings.ToUpper(strings.TrimSpace(method)), r) {
 				return true
 			}
 		}
 	}
+	for method := range queried(r.URL.RawQuery) {
+		if k.covers(strings.ToUpper(method), r) {
+			return true
+		}
+	}
 	return false
 }
 
-// loosely is a path in lower case as the most lenient programs read it, and the same without what looks like the format of the answer. They
-// undo escapes twice; leave out parameters, empty parts, and dots and spaces at the end of a part; and end at a zero byte.
-func loosely(path string) (whole, short string) {
-	path, _, _ = strings.Cut(named(path), "\x00")
-	parts := strings.Split(strings.ToLower(path), "/")
+// queried are the methods that frameworks take out of a query. PHP reads a dot or a bracket in a name as an underscore, and some
+// programs end a pair at a semicolon.
+func queried(query string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if !strings.Contains(query, "method") && !strings.Contains(query, "%") {
+			return
+		}
+		for pair := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {
+			name, method, _ := strings.Cut(pair, "=")
+			name, _ = url.QueryUnescape(name)
+			method, _ = url.QueryUnescape(method)
+			if strings.NewReplacer(".", "_", "[", "_").Replace(strings.TrimSpace(name)) == "_method" && !yield(strings.TrimSpace(method)) {
+				return
+			}
+		}
+	}
+}
+
+// spellings are a path in lower case as the most lenient programs read it: they undo escapes twice; leave out parameters, empty parts, and
+// dots and spaces at the end of a part; and end at a zero byte. Some cut it into parts before they undo escapes, and some keep ".." as
+// a part; in those a part that is not plain is "_", since it can only be a wildcard's.
+func spellings(u *url.URL) (all []string) {
+	parts := strings.Split(u.EscapedPath(), "/")
 	for i, part := range parts {
-		parts[i] = strings.TrimRight(part, ". \t\r\n")
+		parts[i] = piece(part)
 	}
-	whole = strings.TrimSuffix(strings.Join(parts, "/"), "/")
-	if dot := strings.LastIndexByte(whole, '.'); dot > strings.LastIndexByte(whole, '/')+1 {
-		return whole, whole[:dot]
+	resolved := path.Clean("/" + strings.Join(parts, "/"))
+	for i, part := range parts {
+		if part == "." || part == ".." {
+			parts[i] = "_"
+		}
 	}
-	return whole, whole
+	name, _, _ := strings.Cut(named(u.Path), "\x00")
+	whole := strings.Split(folded(name), "/")
+	for i, part := range whole {
+		whole[i] = strings.TrimRight(part, unseen)
+	}
+	for _, one := range []string{strings.Join(whole, "/"), resolved, path.Clean("/" + strings.Join(parts, "/"))} {
+		one = strings.TrimSuffix(one, "/")
+		all = withFormats(all, one)
+		if at := strings.LastIndex(one, ".php/"); at >= 0 {
+			all = withFormats(all, one[at+len(".php"):]) // the program is found by a name of its own
+		}
+	}
+	return all
+}
+
+// unseen is what file systems leave out at the end of a name.
+const unseen = ". \t\r\n"
+
+// folded is a text without case, as programs compare it that go by capital letters, and others.
+func folded(text string) string { return strings.ToLower(strings.ToUpper(text)) }
+
+// piece reads one part of a path that was cut before its escapes are undone.
+func piece(part string) string {
+	if part == "" {
+		return ""
+	}
+	for range 2 {
+		if again, err := url.PathUnescape(part); err == nil {
+			part = again
+		}
+	}
+	if at := strings.IndexAny(part, ";?#\x00"); at >= 0 {
+		part = part[:at]
+	}
+	if part != "." && part != ".." {
+		part = strings.TrimRight(part, unseen)
+	}
+	if part == "" || strings.ContainsAny(part, `/\`) {
+		return "_"
+	}
+	return folded(part)
+}
+
+// withFormats adds a path, and the same without what looks like the format of the answer, each also with a slash at its end.
+func withFormats(all []string, p string) []string {
+	last := strings.LastIndexByte(p, '/') + 1
+	for _, at := range []int{len(p), last + strings.LastIndexByte(p[last:], '.'), last + strings.IndexByte(p[last:], '.')} {
+		if at > last || at == len(p) {
+			if one := cmp.Or(p[:at], "/"); !slices.Contains(all, one) {
+				all = append(all, one, p[:at]+"/")
+			}
+		}
+	}
+	return all
 }

@@ -14,7 +14,7 @@ func TestNoSpellingGoesAroundTheKey(t *testing.T) {
 	var ran atomic.Int64
 	program := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { ran.Add(1) }))
 	defer program.Close()
-	at := strings.TrimPrefix(before(t, program.URL, "idempotency: {store: gabion.db, routes: [POST /orders, \"PUT /Shops/{id}/orders\", \"PUT /shops/{name}/orders\"]}"), "http://")
+	at := strings.TrimPrefix(before(t, program.URL, "idempotency: {store: gabion.db, routes: [POST /orders, \"PUT /Shops/{id}/orders\", \"PUT /shops/{name}/orders\", \"PUT /a/{ID}/b/{id}\"]}"), "http://")
 	for _, c := range []struct {
 		line, header string
 		refused      bool
@@ -43,6 +43,29 @@ func TestNoSpellingGoesAroundTheKey(t *testing.T) {
 		{"PUT /shops/1/orders", "", true},
 		{"PUT /shops/1/Orders;x", "", true},
 		{"PUT /shops/1%2F2/orders", "", true},
+		{"POST /orders.a.json", "", true},
+		{"POST /orders%3Fx", "", true},
+		{"POST /order\u017f", "", true},
+		{"POST /index.php/orders", "", true},
+		{"POST /public/Index.php/orders.json", "", true},
+		{"PUT /shops/1%2F2/orders/", "", true},
+		{"PUT /SHOPS/1%2F2/Orders", "", true},
+		{"PUT /shops/1%2F2/orders.json", "", true},
+		{"PUT /x/../shops/1%2F2/orders/", "", true},
+		{"PUT /shops/%20/orders/", "", true},
+		{"PUT /shops/;1/Orders", "", true},
+		{"PUT /shops/../orders/", "", true},
+		{"PUT /shops/%2e%2e/orders", "", true},
+		{"POST /shops/1/orders", "X-HTTP-Method-Override: PUT, GET", true},
+		{"POST /shops/1/orders", "X_HTTP_METHOD_OVERRIDE: PUT", true},
+		{"POST /shops/1/orders?_method=put", "", true},
+		{"POST /shops/1/orders?a=%zz&_method=PUT", "", true},
+		{"POST /shops/1/orders?a=1;%2emethod=%50UT", "", true},
+		{"OPTIONS /orders", "Access-Control-Request-Method: POST", false},
+		{"HEAD /orders", "", false},
+		{"POST /orders?_method=delete", "", true},
+		{"POST /shops/1/orders?_method=delete", "", false},
+		{"POST /x.php", "", false},
 		{"GET /orders", "", false},
 		{"POST /orders/1", "", false},
 		{"POST /order", "", false},
@@ -66,12 +89,13 @@ func TestNoSpellingGoesAroundTheKey(t *testing.T) {
 
 func TestNoHeaderLeadsToAnotherPath(t *testing.T) {
 	program := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, r.Header.Get("X-Original-URL")+r.Header.Get("X-Rewrite-URL"))
+		io.WriteString(w, r.Header.Get("X-Original-URL")+r.Header.Get("X-Rewrite-URL")+strings.Join(r.Header["X_rewrite_url"], ""))
 	}))
 	defer program.Close()
 	req, _ := http.NewRequest("POST", before(t, program.URL, orders)+"/other", nil)
 	req.Header.Set("X-Original-URL", "/orders")
 	req.Header.Set("X-Rewrite-URL", "/orders")
+	req.Header.Set("X_REWRITE_URL", "/orders")
 	if code, body := answer(t, req); code != 200 || body != "" {
 		t.Error(code, body)
 	}

@@ -190,7 +190,7 @@ func TestAListenerThatIsGoneEndsItsTunnelsInTime(t *testing.T) {
 func TestNoPasswordIsShown(t *testing.T) {
 	up := says("up")
 	defer up.Close()
-	for _, store := range []string{"postgres://u:sesame@h/db", "postgres://h/db?sslpassword=sesame&sslmode=require", "redis://:sesame%zz@h"} {
+	for _, store := range []string{"postgres://u:sesame@h/db", "postgres://h/db?sslpassword=sesame&sslmode=require", "redis://:sesame%zz@h", "postgres://a:1/sesame@h/db", "redis://a:1?sesame@h"} {
 		c := config.Proxy{Listen: []config.ProxyListener{{Ingress: config.ProxyIngress{Idempotency: config.ProxyIdempotency{Store: store}}}}}
 		if text := fmt.Sprint(gabionproxy.Shown(c)); strings.Contains(text, "sesame") || !strings.Contains(text, "://") {
 			t.Error(text)
@@ -198,11 +198,18 @@ func TestNoPasswordIsShown(t *testing.T) {
 	}
 }
 
+func TestALearnedLimitIsShownAsTheFileHasIt(t *testing.T) {
+	c := config.Proxy{Listen: []config.ProxyListener{{Ingress: config.ProxyIngress{Admission: config.ProxyAdmission{Limit: policy.Learned}}}}}
+	if text := fmt.Sprint(gabionproxy.Shown(c)); text != "map[listen:[map[ingress:map[admission:map[limit:learned]]]]]" {
+		t.Error(text)
+	}
+}
+
 // Drivers quote what they can't read, and the store's name with it.
 func TestNoErrorOfAStoreHasItsPassword(t *testing.T) {
 	for _, name := range []string{
 		"redis://:sesame@cache", "redis://:sesame@cache:port%", "postgres://a:ses%61me@db/x", "postgres://db/x?password=sesame", "nats://sesame@queue", "mysql://a:sesame@db/x",
-		"redis://:ses@cache",
+		"redis://:ses@cache", "postgres://a:1/sesame@db/x",
 	} {
 		file, err := config.Parse("gabion.yaml", []byte("version: 1\nproxy:\n  listen:\n    - {address: 127.0.0.1:0, ingress: {to: \"http://127.0.0.1:1\", idempotency: {store: \""+name+"\", routes: [POST /orders]}}}\n"))
 		if err != nil {

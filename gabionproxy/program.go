@@ -45,6 +45,9 @@ func (p *Proxy) program(c config.ProxyIngress) (*program, error) {
 	g := &program{proxy: p, url: to, base: newBase(nil, to), times: c.Deadlines, trusted: trusted, keyed: c.Idempotency.Store != ""}
 	g.own = slices.Concat(keyHeaders, leftHeaders, []string{gabionhttp.HeaderPriority,
 		http.CanonicalHeaderKey(c.Idempotency.ScopeHeader), http.CanonicalHeaderKey(c.Admission.TenantHeader)})
+	if g.keyed {
+		g.own = append(g.own, leadAway...)
+	}
 	if to.Scheme == "h2c" {
 		to.Scheme = "http"
 	}
@@ -71,6 +74,9 @@ func (g *program) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // itself, after the program may have acted on it.
 var keyHeaders = []string{gabionhttp.HeaderKey, "X-Idempotency-Key"}
 
+// leadAway are headers that lead programs to another path than the one whose route was found.
+var leadAway = []string{"X-Original-Url", "X-Rewrite-Url"}
+
 // rewrite aims a request at the program. Its host stays what the client said.
 func (g *program) rewrite(pr *httputil.ProxyRequest) {
 	in, out := pr.In, pr.Out
@@ -90,9 +96,10 @@ func (g *program) rewrite(pr *httputil.ProxyRequest) {
 		}
 		out.Body, _ = out.GetBody()
 	}
-	if g.keyed { // these lead programs to another path than the one whose route was found
-		out.Header.Del("X-Original-Url")
-		out.Header.Del("X-Rewrite-Url")
+	if g.keyed {
+		for _, name := range leadAway {
+			out.Header.Del(name)
+		}
 	}
 	for _, name := range keyHeaders {
 		if lines, ok := out.Header[name]; ok { // in lower case net/http does not know it, and the program does
@@ -106,7 +113,7 @@ func (g *program) rewrite(pr *httputil.ProxyRequest) {
 // proxy writes or goes by.
 func (g *program) noTwins(h http.Header) {
 	for name := range h {
-		if strings.IndexByte(name, '_') >= 0 && (tellsOfClient(name) || slices.Contains(g.own, http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-")))) {
+		if strings.IndexByte(name, '_') >= 0 && (tellsOfClient(name) || slices.Contains(g.own, noUnderscores(name))) {
 			delete(h, name)
 		}
 	}

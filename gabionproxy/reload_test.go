@@ -3,6 +3,7 @@ package gabionproxy_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -16,11 +17,33 @@ import (
 	"github.com/gabion-go/gabion/idempotency"
 )
 
+// written is a log that is read while it is written.
+type written struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements [io.Writer].
+func (w *written) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(p)
+}
+
+// String returns what was written.
+func (w *written) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
+}
+
 func TestADryRunOpensNothing(t *testing.T) {
 	up := says("up")
 	defer up.Close()
 	var opened []string
+	var log written
 	r := startWith(t, one(up.URL, "")+operated, gabionproxy.Options{
+		Log: slog.New(slog.NewTextHandler(&log, nil)),
 		Store: func(name string) (idempotency.Store, error) {
 			opened = append(opened, name)
 			return idempotency.NewMemoryStore(0, 0), nil
@@ -38,6 +61,9 @@ func TestADryRunOpensNothing(t *testing.T) {
 		if code, body := r.admin("POST", "/reload?dry-run"); code != want || len(opened) > 0 {
 			t.Errorf("%s: %d %s, and %q was opened", name, code, body, opened)
 		}
+	}
+	if strings.Contains(log.String(), "not durable") {
+		t.Error("it speaks of a store that will not serve:", log.String())
 	}
 }
 

@@ -15,8 +15,8 @@ func shown(text string) string {
 	if !is {
 		return text
 	}
-	u, err := url.Parse(text)
-	if err != nil {
+	u, ok := readable(text)
+	if !ok {
 		return scheme + "://" + hidden
 	}
 	if secrets := secretsOf(u); len(secrets) == 0 {
@@ -33,6 +33,13 @@ func shown(text string) string {
 		u.User = url.User(hidden)
 	}
 	return u.Redacted()
+}
+
+// readable is a URL, unless its parts can't be told for sure: a slash or a question mark in a password that is not escaped
+// ends the host there, and what is left of the password is then a part of the path.
+func readable(text string) (*url.URL, bool) {
+	u, err := url.Parse(text)
+	return u, err == nil && (u.User != nil || !strings.Contains(text, "@"))
 }
 
 // isToken reports whether the name before a host is the secret itself, as in URLs of NATS.
@@ -74,8 +81,8 @@ func sealed(name string, err error) error {
 	for _, form := range []string{name, strings.Trim(fmt.Sprintf("%q", name), `"`)} {
 		text = strings.ReplaceAll(text, form, safe)
 	}
-	u, bad := url.Parse(name)
-	if bad != nil {
+	u, ok := readable(name)
+	if !ok {
 		return fmt.Errorf("%s can't be opened: what follows the scheme is no URL", safe)
 	}
 	for _, secret := range secretsOf(u) {

@@ -108,6 +108,7 @@ func (r *request) main(path string, dry bool) int {
 
 // say prints what would be served.
 func (r *request) say(file *config.File, registry *gabion.Registry, o gabionproxy.Options) int {
+	o.Log = nil                                              // what stands in for a store is not durable, and would say so
 	o.Store = func(name string) (idempotency.Store, error) { // a dry run makes no files
 		return idempotency.NewMemoryStore(1, 1<<20), known(name)
 	}

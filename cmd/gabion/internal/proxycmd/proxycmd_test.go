@@ -62,6 +62,14 @@ func TestTheFilesOfDeployCanBeServed(t *testing.T) {
 	}
 }
 
+func TestADryRunSaysNothingOfTheStoreInItsPlace(t *testing.T) {
+	var out, err bytes.Buffer
+	file := write(t, "keys.yaml", "version: 1\nproxy: {listen: [{address: 127.0.0.1:1, ingress: {to: http://127.0.0.1:1, idempotency: {store: \"bolt:keys.db\", routes: [POST /]}}}]}\n")
+	if code := cli.Run(t.Context(), Command(), []string{"--dry-run", file}, &out, &err); code != cli.ExitOK || err.Len() > 0 {
+		t.Errorf("exit code %d\n%s", code, err.String())
+	}
+}
+
 // log is what a command writes, read while it runs.
 type log struct {
 	mu  sync.Mutex

@@ -3,6 +3,7 @@ package proxycmd
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -87,6 +88,9 @@ func kindOf(name string) string {
 // known says what is wrong with the name of a store, and opens nothing.
 func known(name string) error {
 	kind := kindOf(name)
+	if strings.Contains(strings.ToLower(name), "password=") && !strings.Contains(name, "://") { // as a file it would be made
+		return errors.New("what has password= in it is no name of a file: write the URL of a server, such as postgres://")
+	}
 	if openers[kind] == nil {
 		return fmt.Errorf("%q is not known: write a file's name, sqlite:FILE, bolt:FILE, or a URL with postgres://, mysql://, redis:// or nats://", kind)
 	}

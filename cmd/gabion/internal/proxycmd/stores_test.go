@@ -1,6 +1,7 @@
 package proxycmd
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -54,5 +55,20 @@ func TestAStoreThatIsNotThereIsAnErrorWithoutItsPassword(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, store, err)
 		}
 		s.close()
+	}
+}
+
+// libpq's way to name a server is no URL, and would be taken for a file of SQLite.
+func TestSettingsOfAServerAreNoNameOfAFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"host=db user=a password=sesame", "host=db user=a Password=sesame:x", "sqlite:host=db password=sesame"} {
+		var s stores
+		if _, err := s.get(name); err == nil || strings.Contains(err.Error(), "sesame") || !strings.Contains(err.Error(), "postgres://") {
+			t.Errorf("%s: %v", name, err)
+		}
+		s.close()
+	}
+	if made, err := os.ReadDir("."); err != nil || len(made) > 0 {
+		t.Error(made, err)
 	}
 }
