@@ -36,8 +36,8 @@ func rude(t *testing.T, answer func(net.Conn)) (base string) {
 	return "http://" + l.Addr().String()
 }
 
-// A status below 100 is none, and not for http.ResponseWriter.
-func TestAStatusThatIsNoneIsABadAnswer(t *testing.T) {
+// http.ResponseWriter panics at a status below 100.
+func TestAStatusBelow100IsABadAnswer(t *testing.T) {
 	for _, status := range []string{"000", "042", "099"} {
 		base := rude(t, func(c net.Conn) { io.WriteString(c, "HTTP/1.1 "+status+" No\r\nContent-Length: 0\r\n\r\n") })
 		for _, file := range []string{one(base, ""), "version: 1\nproxy:\n  listen:\n    - {address: 127.0.0.1:0, ingress: {to: \"" + base + "\"}}\n"} {

@@ -206,8 +206,12 @@ func (x *exchange) send(c *conn, req *http.Request) {
 			c.abort()
 		}
 	}()
+	x.wrong = errLeft
 	x.wrong = c.send(req)
 }
+
+// errLeft stands unless what was written is known.
+var errLeft = errors.New("h1: the goroutine of the request's body ended in its reader")
 
 // soon is how long an answer is waited for before the request's context is watched. To watch one costs eleven allocations,
 // and most answers come sooner. Until then the end of the context's time is the connection's too, and a cancel is seen this much later.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -188,6 +189,12 @@ func TestABodyThatBreaksEndsTheRequestWithItsError(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "panicked") {
 		t.Error(err)
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	_, err = ask(t, ours(listens(t, dies(&read))), ctx, "POST", leaves{}, false)
+	if err == nil || !strings.Contains(err.Error(), "ended in its reader") {
+		t.Error(err)
+	}
 }
 
 type broken struct{ error }
@@ -197,6 +204,10 @@ func (b broken) Read([]byte) (int, error) { return 0, b.error }
 type panics struct{}
 
 func (panics) Read([]byte) (int, error) { panic("p") }
+
+type leaves struct{}
+
+func (leaves) Read([]byte) (int, error) { runtime.Goexit(); return 0, nil }
 
 func TestHeadersAreBounded(t *testing.T) {
 	rt := ours(listens(t, func(c net.Conn) {
