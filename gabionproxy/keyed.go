@@ -44,11 +44,13 @@ func (k *routed) add(route string) error {
 // ServeHTTP implements [http.Handler].
 func (k *routed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case k.covers(r.Method, r):
+	case r.Method != http.MethodHead && k.covers(r.Method, r):
 		k.keyed.ServeHTTP(w, r)
 	case k.disguised(r):
 		k.proxy.refuse(w, r, &refusal{status: http.StatusBadRequest, reason: "method_ambiguous", title: "The method can be read in more than one way",
 			detail: "send the method that is meant in capital letters, and no header or parameter _method that overrides it", unsent: true})
+	case k.covers(r.Method, r): // HEAD, which routes of GET cover and which may need no key
+		k.keyed.ServeHTTP(w, r)
 	default:
 		k.others.ServeHTTP(w, r)
 	}

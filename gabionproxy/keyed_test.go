@@ -14,7 +14,7 @@ func TestNoSpellingGoesAroundTheKey(t *testing.T) {
 	var ran atomic.Int64
 	program := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { ran.Add(1) }))
 	defer program.Close()
-	at := strings.TrimPrefix(before(t, program.URL, "idempotency: {store: gabion.db, routes: [POST /orders, \"PUT /Shops/{id}/orders\", \"PUT /shops/{name}/orders\", \"PUT /a/{ID}/b/{id}\"]}"), "http://")
+	at := strings.TrimPrefix(before(t, program.URL, "idempotency: {store: gabion.db, routes: [POST /orders, \"PUT /Shops/{id}/orders\", \"PUT /shops/{name}/orders\", \"PUT /a/{ID}/b/{id}\", GET /both, POST /both]}"), "http://")
 	for _, c := range []struct {
 		line, header string
 		refused      bool
@@ -63,6 +63,8 @@ func TestNoSpellingGoesAroundTheKey(t *testing.T) {
 		{"POST /shops/1/orders?a=1;%2emethod=%50UT", "", true},
 		{"OPTIONS /orders", "Access-Control-Request-Method: POST", false},
 		{"HEAD /orders", "", false},
+		{"HEAD /both", "", false},
+		{"HEAD /both", "X-HTTP-Method-Override: POST", true},
 		{"POST /orders?_method=delete", "", true},
 		{"POST /shops/1/orders?_method=delete", "", false},
 		{"POST /x.php", "", false},

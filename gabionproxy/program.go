@@ -84,6 +84,11 @@ func (g *program) rewrite(pr *httputil.ProxyRequest) {
 	out.Host = in.Host
 	out.URL.RawQuery = in.URL.RawQuery
 	out.Trailer = in.Trailer
+	for _, name := range g.own { // also where Connection names them, which would hide them from the program alone
+		if lines, ok := in.Header[name]; ok {
+			out.Header[name] = lines
+		}
+	}
 	g.noTwins(out.Header)
 	g.forwarded(pr)
 	exchangeOf(out.Context()).resends(out)

@@ -1,6 +1,7 @@
 package gabionproxy_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -35,5 +36,19 @@ func TestNoCallerSpeaksForAnother(t *testing.T) {
 		if h.Get("X_own") != "1" || h.Get("X-Account") != "a" || h.Get("X-Forwarded-For") != "127.0.0.1" || h.Get("Idempotency-Key") != "k"+c.name[:3] {
 			t.Error(h)
 		}
+	}
+}
+
+// A client must not name such headers as those of its connection alone, which a proxy would remove.
+func TestHeadersThatTheProxyGoesByReachTheProgram(t *testing.T) {
+	program := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.Header["Idempotency-Key"], r.Header["X-Account"], r.Header["X-Other"], r.Header["X-Rewrite-Url"])
+	}))
+	defer program.Close()
+	at := strings.TrimPrefix(before(t, program.URL, "idempotency: {store: gabion.db, routes: [POST /orders], scope_header: X-Account}"), "http://")
+	code, body := asked(t, at, "POST /orders HTTP/1.1\r\nHost: h\r\nConnection: close, Idempotency-Key, X-Account, X-Other, X-Rewrite-Url\r\n"+
+		"Idempotency-Key: k\r\nX-Account: a\r\nX-Other: o\r\nX-Rewrite-Url: /\r\nContent-Length: 1\r\n\r\nx")
+	if code != 200 || body != "[k] [a] [] []" {
+		t.Error(code, body)
 	}
 }

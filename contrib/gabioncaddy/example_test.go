@@ -3,6 +3,7 @@ package gabioncaddy_test
 import (
 	"fmt"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -36,6 +37,12 @@ func Example() {
 	if err := os.WriteFile(policies, []byte("version: 1\ndependencies:\n  api: {preset: external-api}\n"), 0o600); err != nil {
 		log.Fatal(err)
 	}
+	free, err := net.Listen("tcp", "127.0.0.1:0") // a real site has an address of its own
+	if err != nil {
+		log.Fatal(err)
+	}
+	site := "http://" + free.Addr().String()
+	free.Close()
 	caddyfile := `{
 	admin off
 	persist_config off
@@ -43,7 +50,7 @@ func Example() {
 		output discard
 	}
 }
-http://127.0.0.1:48151 {
+` + site + ` {
 	reverse_proxy ` + api.URL + ` {
 		transport gabion {
 			config     ` + policies + `
@@ -61,7 +68,7 @@ http://127.0.0.1:48151 {
 	}
 	defer caddy.Stop()
 
-	resp, err := http.Get("http://127.0.0.1:48151/v1/orders")
+	resp, err := http.Get(site + "/v1/orders")
 	if err != nil {
 		log.Fatal(err)
 	}
