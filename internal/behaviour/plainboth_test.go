@@ -17,7 +17,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// bothWays writes down what it is told, and leaves sometimes.
+// bothWays writes down what it hears, and leaves sometimes.
 type bothWays struct {
 	r     *rand.Rand
 	log   *[]string
