@@ -114,8 +114,8 @@ func (p *plain[T]) goOn(now clock.Instant, o *callOptions, work func(context.Con
 	return v, s.have && s.err == nil, err
 }
 
-// leave gives back a call that a user's code left. One that whoever was told of its success left has lost its
-// result and no more.
+// leave gives back a call that a user's code left. One that a Tallier or observer left
+// has succeeded, and loses its result and no more.
 func (p *plain[T]) leave(o *callOptions) {
 	if p.over {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// leaving leaves by runtime.Goexit when it is told of a plain success.
+// leaving leaves by runtime.Goexit at a plain success.
 type leaving struct{ tallies, ends int }
 
 func (l *leaving) Wants(k policy.Kind) bool { return k != policy.KindAttemptSent }
