@@ -175,7 +175,7 @@ func (p *pacer) measure(now clock.Instant) {
 		return
 	}
 	growth, decay := paceGrowth, paceDecay
-	if p.full.Load() {
+	if p.full.Load() && p.accepted > 0 { // one that does nothing asks for its time
 		growth, decay = fullGrowth, fullDecay
 	}
 	succeeded := float64(p.accepted) / lasted.Seconds()

@@ -343,6 +343,7 @@ func TestAFullServerIsAskedForMoreThanAQuota(t *testing.T) {
 		{"a quota that let most through", false, 90, 100, 99},
 		{"a full server that let little through", true, 10, 100, 80},
 		{"a full server that let most through", true, 90, 100, 112.5},
+		{"a server that let nothing through is left alone, full or not", true, 0, 100, 50},
 	} {
 		p := &pacer{rate: 100, accepted: c.accepted, refused: c.refused, asked: true}
 		p.full.Store(c.full)
