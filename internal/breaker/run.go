@@ -25,12 +25,18 @@ func (b *Breaker) track(now clock.Instant, p Permit, r *Rules, failed bool) {
 }
 
 // endRun ends a run of failures, and keeps its length: one as long may be chance where most calls fail. Runs that
-// end at the same time may lose one. Short runs, which change nothing, are not kept: looking at them again costs each next run.
+// end at the same time may lose one. Short runs, which change nothing, are not kept, and their end is not either
+// while nothing is kept: looking at them again costs each next run.
 func endRun(b *Breaker, now clock.Instant) {
-	b.since.Store(int64(now)) // before the next run begins, which stores its own
-	run := b.run.Swap(0) & runCount
-	if r := b.rules.Load(); r.enough(run) > int64(r.Consecutive) {
-		b.longest.Store(max(b.longest.Load(), run))
+	r := b.rules.Load()
+	run, longest := b.run.Load()&runCount, b.longest.Load()
+	long := r.enough(run) > int64(r.Consecutive)
+	if long || longest != 0 {
+		b.since.Store(int64(now)) // before the next run begins, which stores its own
+	}
+	b.run.Store(0)
+	if long {
+		b.longest.Store(max(longest, run))
 	}
 }
 
