@@ -3,7 +3,6 @@ package lint
 import (
 	"cmp"
 	"fmt"
-	"net"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -67,8 +66,8 @@ func listener(i int) string { return fmt.Sprintf("proxy.listen[%d]", i) }
 
 // alone reports whether only programs of this machine reach an address.
 func alone(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil || host == "" || host == "localhost" {
+	host := strings.Trim(address[:max(strings.LastIndexByte(address, ':'), 0)], "[]")
+	if host == "" || host == "localhost" {
 		return true // without a host it is 127.0.0.1
 	}
 	at, err := netip.ParseAddr(host)
