@@ -228,7 +228,6 @@ func TestThePlaygroundOnPhonesAndByKeyboard(t *testing.T) {
 	}
 }
 
-// The limit of a second is for a machine that does nothing else; the best of some runs is near it.
 // A file that is dropped plays in the place of the opponent, and what is lost is said.
 func TestAFileThatIsDroppedPlays(t *testing.T) {
 	b := newPlayground(t, "")
@@ -245,6 +244,7 @@ func TestAFileThatIsDroppedPlays(t *testing.T) {
 	b.done()
 }
 
+// The limit of a second is for a machine that does nothing else; the best of some runs is near it.
 func TestTheBrowsersLabIsQuick(t *testing.T) {
 	b := newPlayground(t, "")
 	for _, side := range []string{"gabion", "plain", "naive", "resilience4j"} {
