@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+
 	"github.com/gabion-go/gabion/internal/testservers"
 )
 
@@ -188,6 +190,7 @@ func TestKilledWithStoresForSeveral(t *testing.T) {
 	for name, store := range map[string]func(t *testing.T) string{
 		"sqlite":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "keys.db") },
 		"postgres": func(t *testing.T) string { return testservers.Postgres(t) },
+		"nats":     natsKeys,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // they wait more than they work
@@ -201,6 +204,20 @@ func TestKilledWithStoresForSeveral(t *testing.T) {
 			}
 		})
 	}
+}
+
+// natsKeys starts a server of the version that tests have as a module: systems have older ones.
+func natsKeys(t *testing.T) string {
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(time.Minute) {
+		t.Fatal("the server does not answer")
+	}
+	return s.ClientURL() + "/keys"
 }
 
 // through lets clients order for some seconds while processes are killed, and a little longer.

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/testservers"
 )
 
 const deploy = "../../deploy/"
@@ -75,7 +76,7 @@ func get(t *testing.T, url string) (status int, body string) {
 func image(t *testing.T, file string) (dir string, argv []string) {
 	t.Helper()
 	if _, err := exec.LookPath("chroot"); err != nil || os.Getuid() != 0 {
-		t.Skip("chroot is for root: the image can't be played")
+		testservers.Missing(t, "chroot is not installed, or this is not root: the image can't be played")
 	}
 	command, err := gabion()
 	if err != nil {
