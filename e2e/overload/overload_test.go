@@ -29,8 +29,13 @@ func livedInABubble(t *testing.T, w *World, c Case) *Run {
 		t.Fatal(err)
 	}
 	for _, d := range Compare(predicted, lived) {
-		if d.What == perCall && c.Server == Learned && (c.Callers == Default || c.Callers == Limited) {
-			d.Within *= 3 // two real runs differ by as much: the limit is being learned
+		if d.What == perCall && (c.Callers == Default || c.Callers == Limited) {
+			switch c.Server { // two real runs differ by as much
+			case Learned:
+				d.Within *= 3 // the limit is being learned
+			case Fixed:
+				d.Within *= 2 // the clients' pace moves: six runs of six seeds were off by -6 to 6 %, and by -0.7 % together
+			}
 		}
 		if t.Log(d); d.Wrong() {
 			t.Error("the lab is off by more than that")
