@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/config"
@@ -18,7 +17,7 @@ import (
 )
 
 // gatewayTo is a ReverseProxy that sends its requests with a Transport.
-func gatewayTo(t *testing.T, server http.Handler, rules string) (base string, p *gabionproxy.Proxy, way http.RoundTripper) {
+func gatewayTo(t *testing.T, server http.Handler, rules string) (gate *httptest.Server, p *gabionproxy.Proxy, way http.RoundTripper) {
 	t.Helper()
 	up := httptest.NewServer(server)
 	t.Cleanup(up.Close)
@@ -37,27 +36,24 @@ func gatewayTo(t *testing.T, server http.Handler, rules string) (base string, p 
 		t.Fatal(err)
 	}
 	to, _ := url.Parse(up.URL)
-	gate := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, Transport: way})
+	gate = httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, Transport: way})
 	t.Cleanup(gate.Close)
-	return gate.URL, p, way
+	return gate, p, way
 }
 
-// empty waits until a proxy has nothing left of requests.
-func empty(t *testing.T, p *gabionproxy.Proxy) {
+// empty wants a proxy to have nothing left of requests. A server whose Close has returned has none.
+func empty(t *testing.T, gate *httptest.Server, p *gabionproxy.Proxy) {
 	t.Helper()
-	for range 200 {
-		if s := p.Stats(); s.InFlight == 0 && s.BodyBytes == 0 {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
+	gate.Close()
+	if s := p.Stats(); s.InFlight != 0 || s.BodyBytes != 0 {
+		t.Errorf("something is left of a request: %+v", s)
 	}
-	t.Errorf("something is left of a request: %+v", p.Stats())
 }
 
 func TestAGatewaysBodiesAreSentAgain(t *testing.T) {
 	server := &sums{fails: 2}
-	base, p, _ := gatewayTo(t, server, quick)
-	resp := post(t, base, io.MultiReader(strings.NewReader("an order")))
+	gate, p, _ := gatewayTo(t, server, quick)
+	resp := post(t, gate.URL, io.MultiReader(strings.NewReader("an order")))
 	if resp.StatusCode != 200 || resp.Header.Get(gabionproxy.HeaderAttempts) != "3" {
 		t.Errorf("got %d, headers %v", resp.StatusCode, resp.Header)
 	}
@@ -69,13 +65,13 @@ func TestAGatewaysBodiesAreSentAgain(t *testing.T) {
 	if s := p.Stats(); s.BodiesRepeated != 2 || s.Requests != 1 {
 		t.Errorf("counted %+v", s)
 	}
-	empty(t, p)
+	empty(t, gate, p)
 }
 
 func TestAGatewaysRefusalsAreAnswers(t *testing.T) {
 	late := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body); <-r.Context().Done() })
-	base, p, _ := gatewayTo(t, late, quick)
-	r, _ := http.NewRequestWithContext(t.Context(), "PUT", base, strings.NewReader("an order"))
+	gate, p, _ := gatewayTo(t, late, quick)
+	r, _ := http.NewRequestWithContext(t.Context(), "PUT", gate.URL, strings.NewReader("an order"))
 	r.Header.Set("X-Request-Deadline-Ms", "30")
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -89,12 +85,12 @@ func TestAGatewaysRefusalsAreAnswers(t *testing.T) {
 	if s := p.Stats(); s.Refused != 1 {
 		t.Errorf("counted %+v", s)
 	}
-	empty(t, p)
+	empty(t, gate, p)
 }
 
 func TestAGatewayWhoseClientIsGoneGetsAnError(t *testing.T) {
 	reached := make(chan struct{})
-	_, p, way := gatewayTo(t, http.NotFoundHandler(), quick)
+	gate, p, way := gatewayTo(t, http.NotFoundHandler(), quick)
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { close(reached); <-r.Context().Done() }))
 	defer up.Close()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -103,7 +99,7 @@ func TestAGatewayWhoseClientIsGoneGetsAnError(t *testing.T) {
 	if resp, err := way.RoundTrip(r); !errors.Is(err, context.Canceled) { //nolint:bodyclose // it has no body
 		t.Errorf("got %v, %v", resp, err)
 	}
-	empty(t, p)
+	empty(t, gate, p)
 }
 
 func TestATransportNeedsADependency(t *testing.T) {

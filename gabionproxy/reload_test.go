@@ -72,23 +72,45 @@ func TestTheWatcherKnowsWhatAnOperatorPutIntoForce(t *testing.T) {
 	first, second := says("first"), says("second")
 	defer first.Close()
 	defer second.Close()
-	r := start(t, one(first.URL, "")+operated)
+	reloaded := make(lines, 100)
+	r := startWith(t, one(first.URL, "")+operated, gabionproxy.Options{Log: slog.New(slog.NewTextHandler(reloaded, nil))})
 	url := r.url("127.0.0.1:0")
 	r.write(one(second.URL, "") + operated)
 	if code, body := r.admin("POST", "/reload"); code != 200 {
 		t.Fatal(code, body)
 	}
+	reloaded.next(t, "reloaded") // by the operator
 	if _, body := get(t, url); body != "second" {
 		t.Error("the answer came before the file was in force:", body)
 	}
 	r.write(one(first.URL, "") + operated)
-	for range 500 {
-		if _, body := get(t, url); body == "first" {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
+	reloaded.next(t, "reloaded") // by the watcher
+	if _, body := get(t, url); body != "first" {
+		t.Error("what was written back is not in force:", body)
 	}
-	t.Error("what was written back is not in force")
+}
+
+// lines are those of a log.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
+}
+
+// next waits for a line with a word.
+func (l lines) next(t *testing.T, word string) {
+	t.Helper()
+	for late := time.After(10 * time.Second); ; {
+		select {
+		case line := <-l:
+			if strings.Contains(line, word) {
+				return
+			}
+		case <-late:
+			t.Fatalf("no line has %q", word)
+		}
+	}
 }
 
 func TestOperatorsWhoAskAtOnceAllHaveAnAnswer(t *testing.T) {
