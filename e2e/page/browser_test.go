@@ -3,9 +3,9 @@ package page
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -16,27 +16,17 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/gabion-go/gabion/e2e/internal/chromium"
 	"github.com/gabion-go/gabion/internal/testservers"
 )
 
 // browser is shared by the tests: it takes half a second to start.
 var browser = sync.OnceValues(func() (context.Context, error) {
-	program := ""
-	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			program = path
-			break
-		}
+	ctx, stop, err := chromium.Start(context.Background())
+	if err == nil {
+		stops = append(stops, stop)
 	}
-	if program == "" {
-		return nil, fmt.Errorf("no chromium is installed")
-	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox)
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
-	stops = append(stops, cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	stops = append(stops, cancel)
-	return ctx, chromedp.Do(ctx)
+	return ctx, err
 })
 
 var stops []func()
@@ -64,8 +54,11 @@ func newTab(t *testing.T) *tab {
 		t.Skip("long: a browser looks at a page for seconds")
 	}
 	parent, err := browser()
-	if err != nil {
+	if errors.Is(err, chromium.ErrMissing) {
 		testservers.Missing(t, "%v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	ctx, cancel := chromedp.NewContext(parent)
 	b := &tab{t: t, ctx: ctx}

@@ -2,16 +2,18 @@ package proxy
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
 	"github.com/coder/websocket"
 
+	"github.com/gabion-go/gabion/e2e/internal/chromium"
 	"github.com/gabion-go/gabion/internal/testservers"
 )
 
@@ -107,30 +109,21 @@ func site(t *testing.T, saw chan<- sight) http.Handler {
 // has the first one's answer, events come one by one, and a WebSocket works.
 func TestABrowserThroughIngress(t *testing.T) {
 	long(t, "a browser starts")
-	program := ""
-	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			program = path
-			break
-		}
-	}
-	if program == "" {
-		testservers.Missing(t, "no Chromium is installed")
-	}
 	saw := make(chan sight, 1)
 	server := httptest.NewServer(site(t, saw))
 	defer server.Close()
 	at := front(t, "version: 1\nproxy:\n  drain: 1s\n  listen:\n    - {address: 127.0.0.1:0, ingress: {to: \""+server.URL+"\", deadlines: true, admission: {limit: learned}, idempotency: {store: \"bolt:x\", routes: [POST /orders]}}}\n")
-	browser := exec.CommandContext(during(t, time.Minute), program, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
-		"--remote-debugging-port=0", "--user-data-dir="+t.TempDir(), "http://"+at+"/") // with debugging it stays until it is killed
-	browser.SysProcAttr = dieWithParent()
-	if err := browser.Start(); err != nil {
+	ctx, stop, err := chromium.Start(during(t, time.Minute))
+	if errors.Is(err, chromium.ErrMissing) {
+		testservers.Missing(t, "%v", err)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		_ = browser.Process.Kill()
-		_ = browser.Wait()
-	}()
+	defer stop()
+	if err := chromedp.Do(ctx, chromedp.Navigate("http://"+at+"/")); err != nil {
+		t.Fatal(err)
+	}
 	select {
 	case s := <-saw:
 		if s.Error != "" || s.Get != "got" || s.Echo != "hello" || fmt.Sprint(s.Posts) != "[order 1 order 1]" || fmt.Sprint(s.Events) != "[a b]" {
@@ -139,7 +132,7 @@ func TestABrowserThroughIngress(t *testing.T) {
 		if s.Kept < 4 {
 			t.Errorf("%d of 5 requests went over a kept connection", s.Kept)
 		}
-	case <-time.After(50 * time.Second):
+	case <-ctx.Done():
 		t.Fatal("the page reports nothing")
 	}
 }

@@ -27,13 +27,16 @@ type ends struct {
 	held    map[string]bool
 	lost    []string // no end was seen
 	repeats int
+	plenty  chan struct{} // closed when enough is done for a test to show something
 }
+
+// plenty is how many orders are done at least before the killing ends.
+const plenty = 60
 
 // shop lets clients order until ctx is over. Each order is sent with one key until its end is
 // known: it is done, or it is held because its outcome is unknown.
-func shop(ctx context.Context, t *testing.T, url string, clients int) *ends {
+func (e *ends) shop(ctx context.Context, t *testing.T, url string, clients int) {
 	t.Helper()
-	e := &ends{done: map[string]bool{}, held: map[string]bool{}}
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}, Timeout: 10 * time.Second}
 	var wg sync.WaitGroup
 	for c := range clients {
@@ -45,7 +48,6 @@ func shop(ctx context.Context, t *testing.T, url string, clients int) *ends {
 	}
 	wg.Wait()
 	client.CloseIdleConnections()
-	return e
 }
 
 func (e *ends) order(t *testing.T, client *http.Client, url, name string) {
@@ -54,7 +56,9 @@ func (e *ends) order(t *testing.T, client *http.Client, url, name string) {
 		e.mu.Lock()
 		switch {
 		case status == http.StatusCreated && text == "done "+name:
-			e.done[name] = true
+			if e.done[name] = true; len(e.done) == plenty {
+				close(e.plenty)
+			}
 		case status == http.StatusConflict && strings.Contains(text, "outcome-unknown"):
 			e.held[name] = true
 		case status == 0 || status == http.StatusServiceUnavailable || strings.Contains(text, "in-progress") || status == http.StatusBadGateway:
@@ -119,7 +123,7 @@ func (e *ends) judge(t *testing.T, effects map[string]int) {
 	}
 	t.Logf("%d done, %d held as unknown (of which %d took effect), %d sendings repeated; %d doubled, %d done without effect",
 		len(e.done), len(e.held), between, e.repeats, doubled, without)
-	if len(e.done) < 50 || e.repeats == 0 {
+	if len(e.done) < plenty || e.repeats == 0 {
 		t.Error("too little happened for this to show anything")
 	}
 }
@@ -220,13 +224,26 @@ func natsKeys(t *testing.T) string {
 	return s.ClientURL() + "/keys"
 }
 
-// through lets clients order for some seconds while processes are killed, and a little longer.
+// through lets clients order while processes are killed, and a little longer: for some seconds, or
+// until a slow machine has done enough.
 func through(t *testing.T, at string, clients int, victims ...*process) *ends {
 	t.Helper()
-	killing := during(t, 4*time.Second)
+	e := &ends{done: map[string]bool{}, held: map[string]bool{}, plenty: make(chan struct{})}
+	killing, spare := context.WithTimeout(t.Context(), time.Minute)
+	defer spare()
+	ordering, end := context.WithCancel(t.Context())
+	defer end()
 	var wg sync.WaitGroup
 	wg.Go(func() { kills(killing, victims...) })
-	e := shop(during(t, 4500*time.Millisecond), t, "http://"+at+"/orders", clients)
+	wg.Go(func() { e.shop(ordering, t, "http://"+at+"/orders", clients) })
+	time.Sleep(4 * time.Second)
+	select {
+	case <-e.plenty:
+	case <-killing.Done():
+	}
+	spare()
+	time.Sleep(500 * time.Millisecond)
+	end()
 	wg.Wait()
 	return e
 }

@@ -2,37 +2,31 @@ package site
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"github.com/gabion-go/gabion/e2e/internal/chromium"
 	"github.com/gabion-go/gabion/internal/testservers"
 )
 
 // browser starts Chromium, or skips the test where it is missing.
 func browser(t *testing.T) context.Context {
 	t.Helper()
-	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
-		program, err := exec.LookPath(name)
-		if err != nil {
-			continue
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-		t.Cleanup(cancel)
-		ctx, cancel = chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox)...)
-		t.Cleanup(cancel)
-		ctx, cancel = chromedp.NewContext(ctx)
-		t.Cleanup(cancel)
-		must(t, chromedp.Do(ctx))
-		return ctx
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.Cleanup(cancel)
+	ctx, stop, err := chromium.Start(ctx)
+	if errors.Is(err, chromium.ErrMissing) {
+		testservers.Missing(t, "%v", err)
 	}
-	testservers.Missing(t, "no Chromium is installed")
-	return nil
+	must(t, err)
+	t.Cleanup(stop)
+	return ctx
 }
 
 func must(t *testing.T, err error) {
