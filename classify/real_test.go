@@ -14,28 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/testproxy"
 	"github.com/gabion-go/gabion/policy"
 )
-
-// listen serves each connection with serve and returns the address.
-func listen(t *testing.T, serve func(*net.TCPConn)) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go serve(c.(*net.TCPConn))
-		}
-	}()
-	return l.Addr().String()
-}
 
 // readHead reads until the end of a request's header, so that a close after it
 // finds nothing unread.
@@ -72,16 +53,15 @@ func get(tr *http.Transport, url string) error {
 
 func TestRealFailures(t *testing.T) {
 	closed := closedPort(t)
-	resets := listen(t, func(c *net.TCPConn) { readHead(c); c.SetLinger(0); c.Close() })
-	closes := listen(t, func(c *net.TCPConn) { readHead(c); c.Close() })
-	halves := listen(t, func(c *net.TCPConn) { readHead(c); io.WriteString(c, "HTTP/1.1 200 O"); c.Close() })
-	silent := listen(t, func(c *net.TCPConn) { io.Copy(io.Discard, c); c.Close() })
-	hangsUp := listen(t, func(c *net.TCPConn) { c.Read(make([]byte, 1)); c.SetLinger(0); c.Close() })
-	leaves := listen(t, func(c *net.TCPConn) { c.Read(make([]byte, 4096)); c.Close() })
-	plain := listen(t, func(c *net.TCPConn) {
+	resets := testproxy.Serve(t, func(c net.Conn) { readHead(c); c.(*net.TCPConn).SetLinger(0) })
+	closes := testproxy.Serve(t, func(c net.Conn) { readHead(c) })
+	halves := testproxy.Serve(t, func(c net.Conn) { readHead(c); io.WriteString(c, "HTTP/1.1 200 O") })
+	silent := testproxy.Serve(t, func(c net.Conn) { io.Copy(io.Discard, c) })
+	hangsUp := testproxy.Serve(t, func(c net.Conn) { c.Read(make([]byte, 1)); c.(*net.TCPConn).SetLinger(0) })
+	leaves := testproxy.Serve(t, func(c net.Conn) { c.Read(make([]byte, 4096)) })
+	plain := testproxy.Serve(t, func(c net.Conn) {
 		c.Read(make([]byte, 1024))
 		io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n")
-		c.Close()
 	})
 	secure := httptest.NewTLSServer(http.NotFoundHandler())
 	defer secure.Close()

@@ -9,31 +9,18 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gabion-go/gabion/internal/testproxy"
 )
 
 // rude listens with a server that writes what it likes once it has read a request.
 func rude(t *testing.T, answer func(net.Conn)) (base string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
-					answer(c)
-				}
-			}()
+	return "http://" + testproxy.Serve(t, func(c net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+			answer(c)
 		}
-	}()
-	return "http://" + l.Addr().String()
+	})
 }
 
 // http.ResponseWriter panics at a status below 100.

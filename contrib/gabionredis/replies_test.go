@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/internal/testproxy"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -32,26 +33,7 @@ func (s *script) next(command string) string {
 	return reply
 }
 
-func (s *script) start(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go s.serve(conn)
-		}
-	}()
-	return l.Addr().String()
-}
-
 func (s *script) serve(conn net.Conn) {
-	defer conn.Close()
 	r := bufio.NewReader(conn)
 	line := func() (string, error) { text, err := r.ReadString('\n'); return strings.TrimSpace(text), err }
 	for {
@@ -102,7 +84,7 @@ func TestRepliesOfAServer(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &script{replies: tt.replies}
-			c := use(t, options(s.start(t)), gabion.New("cache", quick()))
+			c := use(t, options(testproxy.Serve(t, s.serve)), gabion.New("cache", quick()))
 			err := c.Incr(t.Context(), "n").Err()
 			if len(s.asked) != tt.sent || gabion.ReasonOf(err) != tt.reason || err != nil && gabion.EffectOf(err) != tt.effect {
 				t.Errorf("sent %d times, %v, effect %v: %v", len(s.asked), gabion.ReasonOf(err), gabion.EffectOf(err), err)
@@ -130,7 +112,7 @@ func TestRepliesToAPipeline(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &script{replies: tt.replies}
-			c := use(t, options(s.start(t)), gabion.New("cache", quick()))
+			c := use(t, options(testproxy.Serve(t, s.serve)), gabion.New("cache", quick()))
 			_, err := c.Pipelined(t.Context(), func(p redis.Pipeliner) error {
 				for range 2 {
 					if tt.reads {
@@ -163,7 +145,7 @@ func TestRepliesToATransaction(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &script{replies: tt.replies}
-			c := use(t, options(s.start(t)), gabion.New("cache", quick()))
+			c := use(t, options(testproxy.Serve(t, s.serve)), gabion.New("cache", quick()))
 			_, err := c.TxPipelined(t.Context(), func(p redis.Pipeliner) error { p.Incr(t.Context(), "n"); return nil })
 			if len(s.asked) != tt.sent || (tt.fails == "") != (err == nil) || err != nil && !redis.HasErrorPrefix(err, tt.fails) {
 				t.Errorf("%q was sent: %v", s.asked, err)

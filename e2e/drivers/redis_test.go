@@ -14,6 +14,7 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/testproxy"
 	"github.com/gabion-go/gabion/internal/testservers"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -47,34 +48,19 @@ func TestIssue10_ANilOfRedisIsNoFailure(t *testing.T) {
 // answering is the address of a server that answers every command with line.
 func answering(t *testing.T, line string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
+	return testproxy.Serve(t, func(conn net.Conn) {
+		for buf := make([]byte, 4096); ; {
+			n, err := conn.Read(buf)
+			if err != nil || line == "" {
 				return
 			}
-			go func() {
-				defer conn.Close()
-				for buf := make([]byte, 4096); ; {
-					n, err := conn.Read(buf)
-					if err != nil || line == "" {
-						return
-					}
-					if string(buf[:min(n, 20)]) == "*2\r\n$5\r\nhello\r\n$1\r\n" {
-						io.WriteString(conn, "-ERR unknown command\r\n")
-						continue
-					}
-					io.WriteString(conn, line+"\r\n")
-				}
-			}()
+			if string(buf[:min(n, 20)]) == "*2\r\n$5\r\nhello\r\n$1\r\n" {
+				io.WriteString(conn, "-ERR unknown command\r\n")
+				continue
+			}
+			io.WriteString(conn, line+"\r\n")
 		}
-	}()
-	return l.Addr().String()
+	})
 }
 
 func TestIssue10_WhatRedisAnswers(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/gabionproxy"
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/testproxy"
 )
 
 // front starts a proxy in this process and returns the address of its first listener.
@@ -47,25 +48,8 @@ func ingress(to string) string {
 	return fmt.Sprintf("version: 1\nproxy:\n  drain: 1s\n  listen:\n    - {address: 127.0.0.1:0, ingress: {to: \"%s\"}}\n", to)
 }
 
-// raw is a server that is given each connection, and does with it what no HTTP server would.
+// raw is a server that does with each connection what no HTTP server would.
 func raw(t *testing.T, serve func(net.Conn)) (url string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				serve(conn)
-			}()
-		}
-	}()
-	return "http://" + l.Addr().String()
+	return "http://" + testproxy.Serve(t, serve)
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/h1"
+	"github.com/gabion-go/gabion/internal/testproxy"
 )
 
 // answers is a server that notes each request and answers with bytes.
@@ -56,22 +57,9 @@ func pipes(a *answers) func(context.Context, string, string) (net.Conn, error) {
 
 // listens dials one that is behind sockets.
 func listens(t testing.TB, serve func(net.Conn)) func(context.Context, string, string) (net.Conn, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go serve(c)
-		}
-	}()
+	addr := testproxy.Serve(t, serve)
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
+		return new(net.Dialer).DialContext(ctx, "tcp", addr)
 	}
 }
 
