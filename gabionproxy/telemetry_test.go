@@ -18,7 +18,7 @@ import (
 	"github.com/gabion-go/gabion/gabionproxy"
 )
 
-// watching is a Telemetry that keeps what it is told.
+// watching is a Telemetry that keeps what it hears.
 type watching struct {
 	mu      sync.Mutex
 	ends    []gabionproxy.Answer

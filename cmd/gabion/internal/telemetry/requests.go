@@ -19,7 +19,7 @@ import (
 	"github.com/gabion-go/gabion/gabionproxy"
 )
 
-// The attributes, by the semantic conventions of HTTP. Queries, headers and bodies may hold secrets: of a query nothing is told.
+// The attributes, by the semantic conventions of HTTP. Queries, headers and bodies may hold secrets: a query is left out.
 const (
 	keyMethod    = attribute.Key("http.request.method")
 	keyStatus    = attribute.Key("http.response.status_code")
@@ -42,7 +42,7 @@ var methods = []string{
 	http.MethodPatch, "QUERY",
 }
 
-// method returns what a method is told as, and the name of its span.
+// method returns the method as an attribute, and the name of its span.
 func method(r *http.Request) (told, span string) {
 	if slices.Contains(methods, r.Method) {
 		return r.Method, r.Method
