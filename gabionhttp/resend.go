@@ -190,7 +190,11 @@ func (f *httpAttempt) alone(conn net.Conn) bool {
 	if c, ok := conn.(interface{ ConnectionState() tls.ConnectionState }); ok {
 		return c.ConnectionState().NegotiatedProtocol != "h2"
 	}
-	if std, ok := f.of.t.base().(*http.Transport); ok {
+	base := f.of.t.base()
+	if around, ok := base.(adapter.Around); ok {
+		base = around.Inside()
+	}
+	if std, ok := base.(*http.Transport); ok {
 		p := std.Protocols
 		return p == nil || p.HTTP1() || !p.UnencryptedHTTP2()
 	}

@@ -1,24 +1,35 @@
 package gabionproxy
 
 import (
+	"bufio"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 )
 
-// logged serves a request and writes a line about it: where it went and what became of it. Queries, headers and bodies may
-// hold secrets and are not in it.
-func (p *Proxy) logged(w http.ResponseWriter, r *http.Request, l *listener) {
-	seen := &counted{ResponseWriter: w}
+// followed serves a request, writes a line about it where lines is set, and tells the telemetry. Queries, headers and bodies may
+// hold secrets and are not in the line.
+func (p *Proxy) followed(w http.ResponseWriter, r *http.Request, l *listener, lines bool) {
+	seen := &counted{ResponseWriter: w, asked: r.Method}
 	begun := time.Now()
 	method, host, path := r.Method, r.Host, r.URL.Path
+	told := func(Answer) {}
+	if t := p.options.Telemetry; t != nil {
+		ctx, end := t.Serving(r)
+		r, told = r.WithContext(ctx), end
+	}
 	done := false
 	defer func() {
 		h := w.Header()
-		p.options.Log.LogAttrs(r.Context(), slog.LevelInfo, "request",
-			slog.String("listener", l.config.Address), slog.String("client", r.RemoteAddr), slog.String("method", method), slog.String("host", host),
-			slog.String("path", path), slog.String("proto", r.Proto), slog.Int("status", seen.status), slog.Int64("bytes", seen.bytes),
-			slog.Float64("took_ms", float64(time.Since(begun).Microseconds())/1000), slog.String("attempts", h.Get(HeaderAttempts)), slog.String("reason", h.Get(HeaderReason)), slog.Bool("cut", !done))
+		a := Answer{Status: seen.status, Bytes: seen.bytes, Attempts: h.Get(HeaderAttempts), Reason: h.Get(HeaderReason), Cut: !done}
+		if lines {
+			p.options.Log.LogAttrs(r.Context(), slog.LevelInfo, "request",
+				slog.String("listener", l.config.Address), slog.String("client", r.RemoteAddr), slog.String("method", method), slog.String("host", host),
+				slog.String("path", path), slog.String("proto", r.Proto), slog.Int("status", a.Status), slog.Int64("bytes", a.Bytes),
+				slog.Float64("took_ms", float64(time.Since(begun).Microseconds())/1000), slog.String("attempts", a.Attempts), slog.String("reason", a.Reason), slog.Bool("cut", a.Cut))
+		}
+		told(a)
 	}()
 	p.serve(seen, r, l)
 	done = true
@@ -29,10 +40,22 @@ type counted struct {
 	http.ResponseWriter
 	status int
 	bytes  int64
+	asked  string // the method
 }
 
-// Unwrap lets http.ResponseController flush and hijack.
+// Unwrap lets http.ResponseController flush and set deadlines.
 func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// Hijack implements [http.Hijacker]. What takes the connection writes the status itself.
+func (c *counted) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(c.ResponseWriter).Hijack()
+	if err == nil && c.status == 0 {
+		if c.status = http.StatusSwitchingProtocols; c.asked == http.MethodConnect {
+			c.status = http.StatusOK
+		}
+	}
+	return conn, buffered, err
+}
 
 // WriteHeader notes the last status: those before are informational.
 func (c *counted) WriteHeader(status int) {

@@ -25,6 +25,7 @@ type program struct {
 	proxy *Proxy
 	url   *url.URL
 	base  *http.Transport
+	send  http.RoundTripper // base, or what follows its requests
 	pass  httputil.ReverseProxy
 	times bool     // it learns how much time is left
 	own   []string // headers that the proxy writes or goes by
@@ -43,6 +44,7 @@ func (p *Proxy) program(c config.ProxyIngress) (*program, error) {
 		return nil, err
 	}
 	g := &program{proxy: p, url: to, base: newBase(nil, to), times: c.Deadlines, trusted: trusted, keyed: c.Idempotency.Store != ""}
+	g.send = p.watched("", g.base)
 	g.own = slices.Concat(keyHeaders, leftHeaders, []string{gabionhttp.HeaderPriority,
 		http.CanonicalHeaderKey(c.Idempotency.ScopeHeader), http.CanonicalHeaderKey(c.Admission.TenantHeader)})
 	if g.keyed {
@@ -135,7 +137,7 @@ func (g *program) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	var connected atomic.Bool
 	trace := httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
-	resp, err := g.base.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx, &trace)))
+	resp, err := g.send.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx, &trace)))
 	switch {
 	case err == nil:
 		return resp, nil

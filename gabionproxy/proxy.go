@@ -30,6 +30,9 @@ type Options struct {
 	// Metrics makes the handler of /metrics. Nil means the proxy's own numbers alone, as [Stats.Series] has them.
 	Metrics func(*Proxy) http.Handler
 
+	// Telemetry follows the requests of the handlers. Nil means that nothing does.
+	Telemetry Telemetry
+
 	// Log gets what happens to the proxy itself, and the lines of the access log. Nil means nothing.
 	Log *slog.Logger
 }
@@ -91,8 +94,8 @@ func (p *Proxy) Handler(address string) http.Handler {
 				detail: "use an address that it has", unsent: true})
 			return
 		}
-		if p.inForce.Load().config.AccessLog {
-			p.logged(w, r, l)
+		if lines := p.inForce.Load().config.AccessLog; lines || p.options.Telemetry != nil {
+			p.followed(w, r, l, lines)
 			return
 		}
 		p.serve(w, r, l)

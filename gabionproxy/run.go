@@ -1,6 +1,7 @@
 package gabionproxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,11 +62,30 @@ func Run(ctx context.Context, file *config.File, registry *gabion.Registry, now 
 		return err
 	}
 	p.options.Log.Info("draining", "in_flight", p.Stats().InFlight)
-	if cut := p.Drain(context.Background()); cut > 0 {
+	c := p.Config()
+	over := time.Now().Add(c.DrainDelay + cmp.Or(c.Drain, defaultDrain))
+	cut := p.Drain(context.Background())
+	flush(p.options.Telemetry, over)
+	if cut > 0 {
 		return fmt.Errorf("%w: %d requests", ErrCut, cut)
 	}
 	p.options.Log.Info("drained", "cut", 0)
 	return nil
+}
+
+// flushTime is what is left of a drain at the least, because what was cut is worth telling.
+const flushTime = time.Second
+
+func flush(t Telemetry, over time.Time) {
+	if t == nil {
+		return
+	}
+	if least := time.Now().Add(flushTime); over.Before(least) {
+		over = least
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), over)
+	defer cancel()
+	t.Flush(ctx)
 }
 
 // ErrCut says that requests were cut at the end because they took longer than the drain may.

@@ -23,3 +23,6 @@ type Replay interface {
 // that is: Prompt reports whether RoundTrip returns when the request's context ends, also while the reader of the request's
 // body blocks.
 type Prompt interface{ Prompt(*http.Request) bool }
+
+// Around is an http.RoundTripper that looks at what another one sends, and may change its headers. Inside returns that.
+type Around interface{ Inside() http.RoundTripper }

@@ -20,6 +20,7 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/telemetry"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/contrib/gabionprom"
 	"github.com/gabion-go/gabion/gabionproxy"
@@ -34,6 +35,9 @@ policies of the same file. docs/proxy.md has the keys.
 SIGHUP puts the file into force again, and so does a change of it, within two
 seconds. A file with mistakes changes nothing. SIGTERM drains: it takes requests
 for proxy.drain_delay, and waits up to proxy.drain for those that are there.
+
+Traces and metrics go to OpenTelemetry where its variables say so, such as
+OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318.
 
   --dry-run  say what would be served, and whether all files that it names can
              be read; listen nowhere
@@ -90,6 +94,13 @@ func (r *request) main(path string, dry bool) int {
 	}
 	defer r.stores.close()
 	options := gabionproxy.Options{Store: r.stores.get, CheckStore: known, Log: slog.New(slog.NewJSONHandler(r.stderr, nil)), Metrics: metrics(registry)}
+	follows, err := telemetry.Start(registry, r.stdout, options.Log, dry)
+	switch {
+	case err != nil:
+		return r.failed(cli.ExitUsage, err)
+	case follows != nil:
+		options.Telemetry, options.Log = follows, telemetry.Lines(options.Log)
+	}
 	if dry {
 		return r.say(file, registry, options)
 	}
