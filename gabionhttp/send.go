@@ -18,8 +18,8 @@ import (
 // send is one attempt.
 func (c *exchange) send(ctx context.Context) (*httpAttempt, error) {
 	f := c.nextAttempt()
-	ctx = f.follow(ctx)
-	f.out = *c.from.WithContext(ctx) // the copy that this makes stays on the stack
+	f.Context = ctx
+	f.out = *c.from.WithContext(f) // the copy that this makes stays on the stack
 	out := &f.out
 	if len(c.ways) > 0 {
 		if err := c.aim(out, gabion.EndpointOf(ctx)); err != nil {
@@ -32,7 +32,7 @@ func (c *exchange) send(ctx context.Context) (*httpAttempt, error) {
 	if err := c.body.attach(out); err != nil {
 		return f, classify.NotSent(err)
 	}
-	if ctx.Err() != nil { // net/http would not even look for a connection, which is what proves it elsewhere
+	if c.body != nil && ctx.Err() != nil { // to get it took too long. net/http would not even look for a connection, which is what proves it elsewhere
 		closeBody(out)
 		c.status.Store(0)
 		return f, classify.NotSent(timedOut(ctx, context.Cause(ctx)))

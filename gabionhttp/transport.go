@@ -1,7 +1,6 @@
 package gabionhttp
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,7 +120,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	c := exchange{t: t, req: req, from: req}
 	c.learn(adapter.Of(t.Dependency).PolicyInForce())
 	c.own()
-	if err := cmp.Or(c.learnKey(), c.learnClassifier()); err != nil {
+	if err := c.learnMore(); err != nil {
 		closeBody(req)
 		why := &gabion.Error{Dependency: t.Dependency.Name(), Reason: policy.Invalid, Err: err}
 		c.tell(why, 0, 0)
@@ -196,6 +195,14 @@ func (c *exchange) learn(p *policy.Policy) {
 	c.priority, c.ways, c.shared, c.meter = gabion.PriorityOf(c.req.Context()), p.Endpoints.List, p.Endpoints.SharedKeys, meterOf(p)
 	c.serial = p.Hedge.Max <= 0 || len(c.req.Trailer) > 0 || // which are set while the body is read, one at a time
 		!machine.HedgeableMethod(c.method(), c.safe) && !c.t.HedgeKeyed
+}
+
+// learnMore learns what a request may be refused for.
+func (c *exchange) learnMore() error {
+	if err := c.learnKey(); err != nil {
+		return err
+	}
+	return c.learnClassifier()
 }
 
 // own makes a copy of the caller's request where attempts may outlive the call, or
@@ -278,7 +285,12 @@ func (c *exchange) options(opts *[maxOptions]gabion.CallOption) int {
 }
 
 // method is the request's, which is GET when it names none.
-func (c *exchange) method() string { return cmp.Or(c.req.Method, http.MethodGet) }
+func (c *exchange) method() string {
+	if c.req.Method == "" {
+		return http.MethodGet
+	}
+	return c.req.Method
+}
 
 // declared reports whether the caller says as net/http has it that the request may
 // be repeated: by the name of a key without a value.
@@ -296,22 +308,16 @@ func (c *exchange) partition() string {
 	return hostOf(c.req.URL.Scheme, c.req.URL.Host)
 }
 
-// methods are those that name an operation. Clients of a proxy may invent any number of others.
-var methods = map[string]bool{
-	http.MethodGet: true, http.MethodHead: true, http.MethodPost: true, http.MethodPut: true, http.MethodPatch: true,
-	http.MethodDelete: true, http.MethodConnect: true, http.MethodOptions: true, http.MethodTrace: true,
-}
-
 func (c *exchange) operation() string {
-	switch {
-	case c.t.Operation != nil:
+	if c.t.Operation != nil {
 		return c.t.Operation(c.req)
-	case c.req.Method == "":
-		return http.MethodGet
-	case !methods[c.req.Method]:
-		return "OTHER"
 	}
-	return c.req.Method
+	switch method := c.method(); method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+		http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace:
+		return method
+	}
+	return "OTHER" // clients of a proxy may invent any number of them
 }
 
 func drop(result any) {
