@@ -26,8 +26,8 @@ type Attempt struct {
 	watch   *watch
 }
 
-// live returns the attempt of a result that outlives its call.
-func live(g holder, ctx context.Context, at *attemptContext, w *watch, well bool) *Attempt {
+// live returns the attempt of a result that outlives its call from now on.
+func live(g holder, ctx context.Context, at *attemptContext, w *watch, well bool, now clock.Instant) *Attempt {
 	var a *Attempt
 	if o, ok := ctx.(*openContext); ok {
 		a = &o.attempt
@@ -38,7 +38,6 @@ func live(g holder, ctx context.Context, at *attemptContext, w *watch, well bool
 	a.users.Store(1)
 	_, r, t := g.parts()
 	a.partial = r.part != nil
-	now := r.d.now()
 	w.keep(now, a, r.call.Limits(now, t))
 	return a
 }

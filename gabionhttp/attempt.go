@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptrace"
 	"time"
 
 	"github.com/gabion-go/gabion"
@@ -25,7 +26,8 @@ type httpAttempt struct {
 	google *googleSaid // nil if the answer says nothing of quotas in its body
 	seen   sights
 
-	harmless bool // a second one does no harm
+	theirs   *httptrace.ClientTrace // the caller's
+	harmless bool                   // a second one does no harm
 }
 
 func (c *exchange) nextAttempt() *httpAttempt {

@@ -153,7 +153,7 @@ func (f *httpAttempt) newTrace() *tracer {
 		_, std = base.(adapter.Prompt)
 	}
 	var t *tracer
-	if std && httptrace.ContextClientTrace(f.Context) == nil {
+	if std && f.theirs == nil {
 		t = tracers.Get().(*tracer)
 		t.pooled = true
 	} else {

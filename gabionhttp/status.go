@@ -13,7 +13,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// meanings are the statuses that don't mean what their hundreds mean. What may
+// meanings are the statuses that don't mean what their hundreds mean, all of them of failures. What may
 // have happened is known only where the server says that it did not begin.
 var meanings = map[int]policy.Outcome{
 	http.StatusRequestTimeout:          {Class: policy.ClassTimeout, Effect: policy.UnknownEffect},
@@ -104,8 +104,10 @@ func statusText(code int) string {
 }
 
 func byStatus(code int) policy.Outcome {
-	if o, ok := meanings[code]; ok {
-		return o
+	if code >= 400 {
+		if o, ok := meanings[code]; ok {
+			return o
+		}
 	}
 	if h := code / 100; h >= 1 && h < len(byHundred) {
 		return byHundred[h]

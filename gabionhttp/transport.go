@@ -117,7 +117,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, errors.New("gabionhttp: Transport has no Dependency")
 	}
-	c := exchange{t: t, req: req, from: req}
+	c := new(exchange)
+	c.t, c.req, c.from = t, req, req
 	c.learn(adapter.Of(t.Dependency).PolicyInForce())
 	c.own()
 	if err := c.learnMore(); err != nil {
