@@ -45,6 +45,9 @@ func outcomeOf(resp *http.Response, said gabion.KeyProblem, p *policy.HTTP, now 
 	if said != 0 && said != gabion.KeyInFlight {
 		return said.Outcome() // whatever the status: the same key gets the same answer
 	}
+	if resp.StatusCode/100 == 2 && said == 0 && len(p.Permanent)+len(p.Transient) == 0 { // nearly all: nothing below says otherwise
+		return succeeded(resp, now)
+	}
 	waits := said == gabion.KeyInFlight || inProgress(resp)
 	o := byStatus(resp.StatusCode)
 	switch {
@@ -56,9 +59,7 @@ func outcomeOf(resp *http.Response, said gabion.KeyProblem, p *policy.HTTP, now 
 	}
 	o = listed(resp.StatusCode, p, o)
 	if o.Class == policy.ClassSuccess {
-		o.After, o.HasAfter = emptied(resp.Header, now)
-		o.Empty = o.HasAfter
-		return o
+		return succeeded(resp, now)
 	}
 	if unbegun(resp) {
 		o = declined(resp, o)
@@ -73,6 +74,14 @@ func outcomeOf(resp *http.Response, said gabion.KeyProblem, p *policy.HTTP, now 
 		o.After, o.HasAfter = emptied(resp.Header, now)
 		o.Empty = o.HasAfter
 	}
+	return o
+}
+
+// succeeded is what a success means. It may say that a quota has nothing left.
+func succeeded(resp *http.Response, now func() time.Time) policy.Outcome {
+	o := policy.Outcome{Class: policy.ClassSuccess}
+	o.After, o.HasAfter = emptied(resp.Header, now)
+	o.Empty = o.HasAfter
 	return o
 }
 
