@@ -26,13 +26,18 @@ type Attempt struct {
 	watch   *watch
 }
 
-// live returns the attempt of a result that outlives its call.
-func live(g holder, ctx context.Context, at *attemptContext, w *watch, well bool) *Attempt {
-	a := &Attempt{holder: g, ctx: ctx, at: at, watch: w, settled: true, well: well}
+// live returns the attempt of a result that outlives its call from now on.
+func live(g holder, ctx context.Context, at *attemptContext, w *watch, well bool, now clock.Instant) *Attempt {
+	var a *Attempt
+	if o, ok := ctx.(*openContext); ok {
+		a = &o.attempt
+	} else {
+		a = new(Attempt)
+	}
+	a.holder, a.ctx, a.at, a.watch, a.settled, a.well = g, ctx, at, w, true, well
 	a.users.Store(1)
 	_, r, t := g.parts()
 	a.partial = r.part != nil
-	now := r.d.now()
 	w.keep(now, a, r.call.Limits(now, t))
 	return a
 }

@@ -37,6 +37,12 @@ type keyedContext struct {
 	key string
 }
 
+// openContext is the context of an attempt whose result may outlive its call, and which is the caller's then.
+type openContext struct {
+	attemptContext
+	attempt Attempt
+}
+
 // What becomes true of an attemptContext and stays so.
 const (
 	ended    = 1 << iota // the attempt is over
@@ -135,7 +141,7 @@ func (a *attemptContext) arm() *innerContext {
 	}
 	var in innerContext
 	if a.is(watched) {
-		in = a.openContext()
+		in = a.watchedContext()
 	} else if at, ours := a.ownDeadline(); ours && !a.is(ended) {
 		in.Context, in.cancel = context.WithDeadlineCause(a.Context, at, a.cause)
 	} else {
@@ -150,13 +156,10 @@ func (a *attemptContext) arm() *innerContext {
 	return &a.inner
 }
 
-// openContext is the context of an attempt whose result may outlive its verdict, and
+// watchedContext is the context of an attempt whose result may outlive its verdict, and
 // its deadline: no context of the standard library can do that, so that a watch ends
 // it, with the limit that was hit as its cause.
-func (a *attemptContext) openContext() innerContext {
-	if a.overdue() {
-		a.strike(a.cause)
-	}
+func (a *attemptContext) watchedContext() innerContext {
 	ctx, cancel := context.WithCancelCause(a.Context)
 	return innerContext{ctx, func() { cancel(a.why()) }}
 }

@@ -79,13 +79,23 @@ func (d *Dependency) Run(ctx context.Context, work func(context.Context) error, 
 	if work == nil || mistaken(ctx, d) || ctx.Err() != nil {
 		return inadmissible(ctx, d, work == nil)
 	}
+	at, resultless := attemptOf(ctx), func(ctx context.Context) (struct{}, error) { return struct{}{}, work(ctx) }
+	if r := d.state.Rules(); at == nil && r.Short() {
+		var o callOptions
+		if a := d.audience.Load(); (a == nil || a.tallies) && o.plainly(d, opts) && readable[struct{}](o.judge, d.judge) {
+			o.discard = nil
+			p := plain[struct{}]{ctx: ctx, d: d, heard: a}
+			_, _, err := p.drive(r, &o, resultless)
+			return err
+		}
+	}
 	var s sending[struct{}]
-	s.ctx, s.d, s.part = ctx, d, partOf(d, attemptOf(ctx))
+	s.ctx, s.d, s.part = ctx, d, partOf(d, at)
 	if err := prepare[struct{}](&s.runner, opts); err != nil {
 		return err
 	}
 	s.o.NoHedge, s.o.discard = true, nil
-	_, err := s.drive(func(ctx context.Context) (struct{}, error) { return struct{}{}, work(ctx) })
+	_, err := s.drive(resultless)
 	return err
 }
 

@@ -303,7 +303,7 @@ func (x *racing[T]) answer(answered *bool) (v T, had bool, _ *Attempt, err error
 	*answered = true
 	if open {
 		x.mu.Unlock()
-		return v, had, live(x, k.seen, k.at, k.watch, end.Reason == policy.None), err
+		return v, had, live(x, k.seen, k.at, k.watch, end.Reason == policy.None, x.run.d.now()), err
 	}
 	x.run.finish()
 	x.end(spare)

@@ -190,6 +190,9 @@ func (r *runner) context(parent context.Context, t *machine.Ticket) (*attemptCon
 	switch {
 	case machine.Placed(&r.call):
 		a, seen = place(r, t)
+	case r.o.key == "" && r.keep:
+		o := new(openContext)
+		a, seen = &o.attemptContext, o
 	case r.o.key == "":
 		a = new(attemptContext)
 		seen = a

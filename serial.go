@@ -12,8 +12,9 @@ import (
 // goroutine, and a timer only if the call waits.
 type sending[T any] struct {
 	runner
-	trial[T]      // the attempt that is out, or was last
-	answered bool // the caller has its answer
+	trial[T]               // the attempt that is out, or was last
+	answered bool          // the caller has its answer
+	after    clock.Instant // when a first attempt returned that has succeeded plainly
 }
 
 // drive makes the call. Without work it returns when an attempt may begin, and the
@@ -28,16 +29,8 @@ func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 			return s.hand()
 		}
 		now = s.run(&s.runner, work)
-		if s.means.Class == policy.ClassSuccess && !s.keep && s.part == nil && !s.at.is(noted) {
-			s.at.end()
-			if s.call.SucceedPlain(now, &s.step.Ticket, &s.means) {
-				if s.tallied {
-					s.tallyPlain(now, &s.step.Ticket)
-				}
-				s.finish()
-				s.answered = true
-				return s.value, s.err
-			}
+		if s.succeeds(now) {
+			return s.value, s.err
 		}
 		s.listen()
 		if s.conclude(now); s.call.Over() {
@@ -46,6 +39,29 @@ func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 	}
 	s.listen()
 	return s.loop(now, work)
+}
+
+// succeeds ends a call whose first attempt has succeeded plainly. A result that lives on may have more to tell to
+// observers, and then the call needs its log.
+func (s *sending[T]) succeeds(now clock.Instant) bool {
+	if s.means.Class != policy.ClassSuccess || s.part != nil || s.at.is(noted) || s.keep && s.tallied {
+		return false
+	}
+	s.lives(s.outlives(&s.runner))
+	if !s.open {
+		s.end()
+	}
+	if !s.call.SucceedPlain(now, &s.step.Ticket, &s.means) {
+		return false
+	}
+	if s.tallied {
+		s.tallyPlain(now, &s.step.Ticket)
+	}
+	if !s.open {
+		s.finish()
+	}
+	s.answered, s.after = true, now
+	return true
 }
 
 // loop goes on with a call that is not plain, or no longer.
@@ -155,7 +171,11 @@ func serialOpen[T any](ctx context.Context, d *Dependency, of *part, opts []Call
 		g.retire()
 		return v, nil, err
 	}
-	return v, live(g, g.seen, g.at, g.watch, g.call.Succeeded()), err
+	now := g.after
+	if now == 0 { // observers may have taken time
+		now = d.now()
+	}
+	return v, live(g, g.seen, g.at, g.watch, g.call.Succeeded(), now), err
 }
 
 // parts implements holder.

@@ -69,11 +69,16 @@ func (k *trial[T]) outlives(r *runner) bool { return r.keep && k.have && k.err =
 
 // settle tells the machine what the attempt came to. Open says that its result lives on.
 func (k *trial[T]) settle(r *runner, now clock.Instant, open bool) {
-	k.open, k.means.Open = open, open
-	if open {
+	k.lives(open)
+	r.report(now, &k.step.Ticket, k.at, &k.means)
+}
+
+// lives says whether the result lives on after its verdict, which is given now.
+func (k *trial[T]) lives(on bool) {
+	k.open, k.means.Open = on, on
+	if on {
 		k.watch.verdict()
 	}
-	r.report(now, &k.step.Ticket, k.at, &k.means)
 }
 
 // settleLeft tells the machine of an attempt that a user's code left, if it is still out.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptrace"
 	"time"
 
 	"github.com/gabion-go/gabion"
@@ -12,8 +13,10 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// httpAttempt is one attempt: what came of it, and what net/http was seen to do.
+// httpAttempt is one attempt: what came of it, and what net/http was seen to do. It is the context of its request.
 type httpAttempt struct {
+	context.Context // the attempt's, as gabion made it
+
 	of     *exchange
 	out    http.Request // what is sent: a copy of the caller's
 	resp   *http.Response
@@ -21,11 +24,10 @@ type httpAttempt struct {
 	unread bool        // the answer broke off before that was known
 	rpc    *rpcEnd     // nil for plain HTTP
 	google *googleSaid // nil if the answer says nothing of quotas in its body
-	tracer *tracer
 	seen   sights
 
-	ctx      context.Context // the attempt's
-	harmless bool            // a second one does no harm
+	theirs   *httptrace.ClientTrace // the caller's
+	harmless bool                   // a second one does no harm
 }
 
 func (c *exchange) nextAttempt() *httpAttempt {

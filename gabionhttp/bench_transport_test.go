@@ -11,6 +11,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/gabionhttp"
+	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -98,5 +99,24 @@ func BenchmarkLoopback(b *testing.B) {
 				}
 			})
 		})
+	}
+}
+
+// A plain call allocates at most three times more than a deadline alone.
+func TestAllocationsOfAPlainCall(t *testing.T) {
+	if testrace.Enabled {
+		t.Skip("the race detector allocates")
+	}
+	got := map[string]float64{}
+	for _, c := range clients(stub{}) {
+		got[c.name] = testing.AllocsPerRun(500, func() {
+			if err := c.get("http://stub/"); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	t.Log(got)
+	if got["gabion"] > got["WithTimeout"]+3 {
+		t.Errorf("a call allocates %.0f times, and with a deadline alone %.0f times", got["gabion"], got["WithTimeout"])
 	}
 }

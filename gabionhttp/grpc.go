@@ -130,7 +130,7 @@ func (f *httpAttempt) rpcFailure() (o policy.Outcome) {
 	}
 	o = classify.Rules{GRPC: *c.codes}.GRPCCode(r.code)
 	switch {
-	case r.code == policy.GRPCCancelled && f.ctx.Err() == nil: // the caller did not cancel it
+	case r.code == policy.GRPCCancelled && f.Context.Err() == nil: // the caller did not cancel it
 		o.Class = policy.ClassUnclassified
 	case r.code == policy.GRPCDeadlineExceeded && f.late():
 		o.Class = policy.ClassTimeout
@@ -171,7 +171,7 @@ func (f *httpAttempt) declinedRPC(o *policy.Outcome) {
 
 // late reports whether the time is over that the server got as its deadline. It is less than the
 // attempt's own by the margin, and in whole milliseconds.
-func (f *httpAttempt) late() bool { return f.over(f.ctx) }
+func (f *httpAttempt) late() bool { return f.over(f.Context) }
 
 func (f *httpAttempt) over(ctx context.Context) bool {
 	at, ok := ctx.Deadline()
@@ -186,7 +186,7 @@ const rpcWait = 100 * time.Millisecond
 // patience is how long to wait. The attempt's timeout keeps running and must not expire because
 // of the wait.
 func (f *httpAttempt) patience() time.Duration {
-	if at, ok := f.ctx.Deadline(); ok {
+	if at, ok := f.Context.Deadline(); ok {
 		return max(min(rpcWait, time.Until(at)/2), 0)
 	}
 	return rpcWait

@@ -72,12 +72,12 @@ type classifierKey struct{}
 type classifier func(*http.Response, error) policy.Outcome
 
 // learnClassifier finds out who is asked before the status is.
-func (c *exchange) learnClassifier() error {
+func (c *exchange) learnClassifier(of adapter.Dependency) error {
 	if by, _ := c.from.Context().Value(classifierKey{}).(classifier); by != nil {
 		c.asked = by
 		return nil
 	}
-	switch by := adapter.Of(c.t.Dependency).Classifier().(type) {
+	switch by := of.Classifier().(type) {
 	case nil:
 	case func(*http.Response, error) policy.Outcome:
 		c.asked = by

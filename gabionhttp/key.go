@@ -79,6 +79,9 @@ func (c *exchange) learnKey() (err error) {
 // oddKey finds the name of a key that is not written as net/http writes it, as a map's
 // key can be: the wire knows no difference, and looking it up does.
 func oddKey(h http.Header) (name string, found bool) {
+	if len(h) == 0 { // as often: to range over no header takes a hundred instructions
+		return "", false
+	}
 	for name := range h {
 		if (len(name) == len(keyHeaders[0]) || len(name) == len(keyHeaders[1])) && name != keyHeaders[0] && name != keyHeaders[1] &&
 			(strings.EqualFold(name, keyHeaders[0]) || strings.EqualFold(name, keyHeaders[1])) {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/gabion-go/gabion"
 )
@@ -90,6 +91,9 @@ func listedHost(scheme, host string, names []string) bool {
 // hostOf is a URL's host as all its spellings have it: in lower case, without the dot
 // at the end, and without the port if that is the scheme's own.
 func hostOf(scheme, host string) string {
+	if plainHost(host) {
+		return host
+	}
 	name, port := host, ""
 	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') && (host[0] == '[' || strings.IndexByte(host, ':') == i) {
 		name, port = host[:i], host[i+1:]
@@ -102,4 +106,16 @@ func hostOf(scheme, host string) string {
 		return host
 	}
 	return name + ":" + port
+}
+
+// plainHost reports whether a host is as all its spellings have it, as nearly all are: it has neither a port nor a letter
+// that would be written otherwise.
+func plainHost(host string) bool {
+	for i := range len(host) {
+		switch c := host[i]; {
+		case 'A' <= c && c <= 'Z' || c == ':' || c >= utf8.RuneSelf:
+			return false
+		}
+	}
+	return !strings.HasSuffix(host, ".")
 }

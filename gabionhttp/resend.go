@@ -42,7 +42,10 @@ var (
 // sights is what a trace saw, and when it ends the attempt. A RoundTripper may use any
 // goroutine.
 type sights struct {
+	traced atomic.Bool // a trace was asked for; before that nothing was seen
+
 	mu      sync.Mutex
+	tracer  *tracer  // nil until then, and once it may serve another attempt
 	asked   int      // looked for a connection
 	got     int      // had one
 	wrote   int      // wrote a request's headers, though perhaps no further than a buffer
@@ -57,6 +60,9 @@ type saw struct {
 }
 
 func (s *sights) now() saw {
+	if !s.traced.Load() {
+		return saw{}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return saw{s.asked, s.got, s.wrote, s.stopped}
@@ -66,7 +72,8 @@ func (s *sights) now() saw {
 // what an attempt would allocate.
 type tracer struct {
 	httptrace.ClientTrace
-	to atomic.Pointer[httpAttempt] // nil after the attempt landed
+	to     atomic.Pointer[httpAttempt] // nil after the attempt landed
+	pooled bool                        // it may serve others after that
 }
 
 var tracers = sync.Pool{New: func() any { return newTracer() }}
@@ -96,25 +103,86 @@ func newTracer() *tracer {
 	return t
 }
 
-// follow watches what becomes of a request with the context that it returns. A
-// trace of the caller's is woven into ours, which then can't be used again; and
+// traceKey is the key by which contexts are asked for a trace. net/http has it for itself, so it is
+// learned by letting it ask.
+var traceKey = func() any {
+	var ctx asked
+	httptrace.ContextClientTrace(&ctx)
+	return ctx.key
+}()
+
+// asked is a context that remembers what it was asked for.
+type asked struct {
+	context.Context
+	key any
+}
+
+// Value implements context.Context.
+func (a *asked) Value(key any) any { a.key = key; return nil }
+
+// Value implements context.Context: an attempt is the context of its request, with a trace that is made when it is asked for.
+func (f *httpAttempt) Value(key any) any {
+	if key == traceKey {
+		if t := f.trace(); t != nil {
+			return t
+		}
+	}
+	return f.Context.Value(key)
+}
+
+// trace watches what becomes of the request. It is nil once its hooks serve another attempt.
+func (f *httpAttempt) trace() *httptrace.ClientTrace {
+	s := &f.seen
+	if !s.traced.Load() {
+		s.follow(f.newTrace())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tracer == nil {
+		return nil
+	}
+	return &s.tracer.ClientTrace
+}
+
+// newTrace makes a trace. One of the caller's is woven into ours, which then can't be used again; and
 // only of net/http's own transport is it known when it is done with a trace.
-func (f *httpAttempt) follow(ctx context.Context) context.Context {
-	var t *tracer
+func (f *httpAttempt) newTrace() *tracer {
 	base := f.of.t.base()
 	_, std := base.(*http.Transport)
 	if !std {
 		_, std = base.(adapter.Prompt)
 	}
-	if std && httptrace.ContextClientTrace(ctx) == nil {
+	var t *tracer
+	if std && f.theirs == nil {
 		t = tracers.Get().(*tracer)
-		f.tracer = t
+		t.pooled = true
 	} else {
 		t = newTracer()
+		httptrace.WithClientTrace(f.Context, &t.ClientTrace) // for what it does to ours
 	}
-	f.ctx = ctx
 	t.to.Store(f)
-	return httptrace.WithClientTrace(ctx, &t.ClientTrace)
+	return t
+}
+
+// follow uses t, unless another goroutine was faster.
+func (s *sights) follow(t *tracer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.traced.Load() {
+		s.tracer = t
+		s.traced.Store(true)
+	}
+}
+
+// spare lets another attempt use the trace.
+func (s *sights) spare() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.tracer; t != nil && t.pooled {
+		s.tracer = nil
+		t.to.Store(nil)
+		tracers.Put(t)
+	}
 }
 
 // looks ends an attempt for which net/http looks for a connection without end.
@@ -176,7 +244,7 @@ func (f *httpAttempt) refuses(wrote int, before net.Conn) error {
 
 // stop ends the attempt's context: net/http sends nothing more for it.
 func (f *httpAttempt) stop() {
-	if e, ok := f.ctx.Value(adapter.EnderKey{}).(adapter.Ender); ok {
+	if e, ok := f.Context.Value(adapter.EnderKey{}).(adapter.Ender); ok {
 		e.End()
 	}
 }
@@ -242,10 +310,8 @@ func standardReplays(req *http.Request) bool {
 // went out on every connection that was had, the trace is no longer in use.
 func (f *httpAttempt) land(resp *http.Response, err error) {
 	s := f.seen.now()
-	if t := f.tracer; t != nil && err == nil && s.wrote > 0 && s.wrote == s.got {
-		t.to.Store(nil)
-		f.tracer = nil
-		tracers.Put(t)
+	if err == nil && s.wrote > 0 && s.wrote == s.got {
+		f.seen.spare()
 	}
 	if s.wrote > 1 {
 		f.of.t.hidden.Add(int64(s.wrote - 1))

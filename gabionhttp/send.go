@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"strconv"
 	"time"
@@ -18,8 +19,8 @@ import (
 // send is one attempt.
 func (c *exchange) send(ctx context.Context) (*httpAttempt, error) {
 	f := c.nextAttempt()
-	ctx = f.follow(ctx)
-	f.out = *c.from.WithContext(ctx) // the copy that this makes stays on the stack
+	f.Context, f.theirs = ctx, httptrace.ContextClientTrace(ctx)
+	f.out = *c.from.WithContext(f) // the copy that this makes stays on the stack
 	out := &f.out
 	if len(c.ways) > 0 {
 		if err := c.aim(out, gabion.EndpointOf(ctx)); err != nil {
@@ -32,12 +33,11 @@ func (c *exchange) send(ctx context.Context) (*httpAttempt, error) {
 	if err := c.body.attach(out); err != nil {
 		return f, classify.NotSent(err)
 	}
-	if ctx.Err() != nil { // net/http would not even look for a connection, which is what proves it elsewhere
+	if f.guard(out); (c.body != nil || !f.harmless) && ctx.Err() != nil { // net/http would not even look for a connection, which is what proves it elsewhere
 		closeBody(out)
 		c.status.Store(0)
 		return f, classify.NotSent(timedOut(ctx, context.Cause(ctx)))
 	}
-	f.guard(out)
 	resp, err := c.roundTrip(out)
 	if (resp == nil) == (err == nil) {
 		err = notOne(resp, err)

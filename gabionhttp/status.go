@@ -13,7 +13,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// meanings are the statuses that don't mean what their hundreds mean. What may
+// meanings are the statuses that don't mean what their hundreds mean, all of them of failures. What may
 // have happened is known only where the server says that it did not begin.
 var meanings = map[int]policy.Outcome{
 	http.StatusRequestTimeout:          {Class: policy.ClassTimeout, Effect: policy.UnknownEffect},
@@ -45,6 +45,9 @@ func outcomeOf(resp *http.Response, said gabion.KeyProblem, p *policy.HTTP, now 
 	if said != 0 && said != gabion.KeyInFlight {
 		return said.Outcome() // whatever the status: the same key gets the same answer
 	}
+	if resp.StatusCode/100 == 2 && said == 0 && len(p.Permanent)+len(p.Transient) == 0 { // nearly all: nothing below says otherwise
+		return succeeded(resp, now)
+	}
 	waits := said == gabion.KeyInFlight || inProgress(resp)
 	o := byStatus(resp.StatusCode)
 	switch {
@@ -56,9 +59,7 @@ func outcomeOf(resp *http.Response, said gabion.KeyProblem, p *policy.HTTP, now 
 	}
 	o = listed(resp.StatusCode, p, o)
 	if o.Class == policy.ClassSuccess {
-		o.After, o.HasAfter = emptied(resp.Header, now)
-		o.Empty = o.HasAfter
-		return o
+		return succeeded(resp, now)
 	}
 	if unbegun(resp) {
 		o = declined(resp, o)
@@ -73,6 +74,14 @@ func outcomeOf(resp *http.Response, said gabion.KeyProblem, p *policy.HTTP, now 
 		o.After, o.HasAfter = emptied(resp.Header, now)
 		o.Empty = o.HasAfter
 	}
+	return o
+}
+
+// succeeded is what a success means. It may say that a quota has nothing left.
+func succeeded(resp *http.Response, now func() time.Time) policy.Outcome {
+	o := policy.Outcome{Class: policy.ClassSuccess}
+	o.After, o.HasAfter = emptied(resp.Header, now)
+	o.Empty = o.HasAfter
 	return o
 }
 
@@ -104,8 +113,10 @@ func statusText(code int) string {
 }
 
 func byStatus(code int) policy.Outcome {
-	if o, ok := meanings[code]; ok {
-		return o
+	if code >= 400 {
+		if o, ok := meanings[code]; ok {
+			return o
+		}
 	}
 	if h := code / 100; h >= 1 && h < len(byHundred) {
 		return byHundred[h]

@@ -1,7 +1,6 @@
 package gabionhttp
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,10 +117,12 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, errors.New("gabionhttp: Transport has no Dependency")
 	}
-	c := exchange{t: t, req: req, from: req}
-	c.learn(adapter.Of(t.Dependency).PolicyInForce())
+	c := new(exchange)
+	c.t, c.req, c.from = t, req, req
+	of := adapter.Of(t.Dependency)
+	c.learn(of.PolicyInForce())
 	c.own()
-	if err := cmp.Or(c.learnKey(), c.learnClassifier()); err != nil {
+	if err := c.learnMore(of); err != nil {
 		closeBody(req)
 		why := &gabion.Error{Dependency: t.Dependency.Name(), Reason: policy.Invalid, Err: err}
 		c.tell(why, 0, 0)
@@ -143,8 +144,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			c.copy()
 		}
 	}
-	var opts [maxOptions]gabion.CallOption
-	f, attempt, err := gabion.Open(c.cancelable(), t.Dependency, c.send, c.costs(opts[:c.options(&opts)])...)
+	var usual [usualOptions]gabion.CallOption
+	f, attempt, err := gabion.Open(c.cancelable(), t.Dependency, c.send, c.costs(c.options(usual[:0]))...)
 	if attempt == nil {
 		return nil, c.failed(err)
 	}
@@ -198,6 +199,14 @@ func (c *exchange) learn(p *policy.Policy) {
 		!machine.HedgeableMethod(c.method(), c.safe) && !c.t.HedgeKeyed
 }
 
+// learnMore learns what a request may be refused for.
+func (c *exchange) learnMore(of adapter.Dependency) error {
+	if err := c.learnKey(); err != nil {
+		return err
+	}
+	return c.learnClassifier(of)
+}
+
 // own makes a copy of the caller's request where attempts may outlive the call, or
 // where something in it has to change.
 func (c *exchange) own() {
@@ -235,50 +244,53 @@ func (c *exchange) unread(err error) error {
 	return e
 }
 
-// maxOptions is how many options a call of a Transport can have.
-const maxOptions = 13
+// usualOptions is how many options nearly all calls of a Transport have at most.
+const usualOptions = 8
 
 // soon is how long a body may take to be read without a difference to the call's time.
 const soon = time.Millisecond
 
-// options fills opts and returns how many there are.
-func (c *exchange) options(opts *[maxOptions]gabion.CallOption) int {
-	opts[0], opts[1] = gabion.WithClassify(judge), gabion.WithDiscard(drop)
-	opts[2], opts[3] = gabion.WithPartition(c.partition()), gabion.WithOperation(c.operation())
-	n := 4
-	add := func(o gabion.CallOption) { opts[n] = o; n++ }
+// options appends those of the call to opts.
+func (c *exchange) options(opts []gabion.CallOption) []gabion.CallOption {
+	opts = append(opts, gabion.WithClassify(judge), gabion.WithDiscard(drop),
+		gabion.WithPartition(c.partition()), gabion.WithOperation(c.operation()))
 	if len(c.ways) > 0 && c.req.Response != nil {
-		add(c.endpoint(c.ways))
+		opts = append(opts, c.endpoint(c.ways))
 	}
 	if c.priority != policy.PriorityNormal {
-		add(gabion.WithPriority(c.priority))
+		opts = append(opts, gabion.WithPriority(c.priority))
 	}
 	if c.key != "" {
-		add(gabion.WithKey(c.key))
+		opts = append(opts, gabion.WithKey(c.key))
 	}
 	if machine.IdempotentMethod(c.method()) || c.declared() {
-		add(gabion.WithIdempotent())
+		opts = append(opts, gabion.WithIdempotent())
 	}
 	if c.serial || !c.body.repeatable() {
-		add(gabion.WithoutHedge())
+		opts = append(opts, gabion.WithoutHedge())
 	}
 	if repeatedAbove(c.req.Header) {
-		add(gabion.WithoutRetry())
+		opts = append(opts, gabion.WithoutRetry())
 	}
 	if c.body != nil && c.body.waited > soon && c.call > 0 {
-		add(gabion.WithTimeout(max(c.call-c.body.waited, soon)))
+		opts = append(opts, gabion.WithTimeout(max(c.call-c.body.waited, soon)))
 	}
 	if c.t.KeyRetention != 0 {
-		add(gabion.WithKeyRetention(c.t.KeyRetention))
+		opts = append(opts, gabion.WithKeyRetention(c.t.KeyRetention))
 		if c.t.KeyMadeAt != nil {
-			add(gabion.WithKeyMadeAt(c.t.KeyMadeAt(c.req)))
+			opts = append(opts, gabion.WithKeyMadeAt(c.t.KeyMadeAt(c.req)))
 		}
 	}
-	return n
+	return opts
 }
 
 // method is the request's, which is GET when it names none.
-func (c *exchange) method() string { return cmp.Or(c.req.Method, http.MethodGet) }
+func (c *exchange) method() string {
+	if c.req.Method == "" {
+		return http.MethodGet
+	}
+	return c.req.Method
+}
 
 // declared reports whether the caller says as net/http has it that the request may
 // be repeated: by the name of a key without a value.
@@ -296,22 +308,16 @@ func (c *exchange) partition() string {
 	return hostOf(c.req.URL.Scheme, c.req.URL.Host)
 }
 
-// methods are those that name an operation. Clients of a proxy may invent any number of others.
-var methods = map[string]bool{
-	http.MethodGet: true, http.MethodHead: true, http.MethodPost: true, http.MethodPut: true, http.MethodPatch: true,
-	http.MethodDelete: true, http.MethodConnect: true, http.MethodOptions: true, http.MethodTrace: true,
-}
-
 func (c *exchange) operation() string {
-	switch {
-	case c.t.Operation != nil:
+	if c.t.Operation != nil {
 		return c.t.Operation(c.req)
-	case c.req.Method == "":
-		return http.MethodGet
-	case !methods[c.req.Method]:
-		return "OTHER"
 	}
-	return c.req.Method
+	switch method := c.method(); method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+		http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace:
+		return method
+	}
+	return "OTHER" // clients of a proxy may invent any number of them
 }
 
 func drop(result any) {

@@ -227,7 +227,9 @@ func oneGoneWrong(d *gabion.Dependency, r *rand.Rand, serial bool, observe func(
 	}()
 	var v int
 	var err error
-	if r.IntN(8) == 0 {
+	if n := r.IntN(8); n == 1 {
+		err = d.Run(ctx, func(ctx context.Context) error { _, err := work(ctx); return err }, opts...)
+	} else if n == 0 {
 		v, err = gabion.DoOr(ctx, d, work, gabion.Fallback[int]{On: gabion.Unavailable(), Answer: func(context.Context, error) (int, error) { return -1, nil }}, opts...)
 	} else {
 		v, err = gabion.Do(ctx, d, work, opts...)

@@ -115,20 +115,31 @@ func (c *Short) send(now clock.Instant, t *Ticket) (sent bool) {
 // SucceedPlain is Settle for the attempt that SendPlain has sent, if it is out and
 // has succeeded in a way that says nothing else. It reports false, and has done nothing, where it has not.
 func (c *Call) SucceedPlain(now clock.Instant, t *Ticket, o *policy.Outcome) (done bool) {
-	if !c.sent.plain || c.sent.out != 1 || c.phase != away || !SucceedShort(&c.Short, now, t, o) {
+	if !c.sent.plain || c.sent.out != 1 || c.phase != away || !c.Short.succeed(now, t, o, &c.sent.receipt) {
 		return false
 	}
-	c.phase, c.sent.out = over, 0
+	if c.phase, c.sent.out = over, 0; o.Open {
+		c.sent.open = t.bit()
+	}
 	c.sent.judge(breaker.Good)
 	return true
 }
 
-// SucceedShort is SucceedPlain for the attempt of a Short. Then the call is over.
+// SucceedShort is SucceedPlain for the attempt of a Short, whose result does not live on. Then the call is over.
 func SucceedShort(c *Short, now clock.Instant, t *Ticket, o *policy.Outcome) (done bool) {
-	if o.Class != policy.ClassSuccess || o.NeverSent || o.HasAfter || o.Open {
+	return c.succeed(now, t, o, nil)
+}
+
+// succeed gives back what the attempt holds, unless its result lives on: then it fills in the receipt of the breaker.
+func (c *Short) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, receipt *breaker.Receipt) (done bool) {
+	if o.Class != policy.ClassSuccess || o.NeverSent || o.HasAfter || o.Open && receipt == nil {
 		return false
 	}
-	if t.held.permit.Held() {
+	switch {
+	case !t.held.permit.Held():
+	case o.Open:
+		*receipt = c.part.breaker.Load().SettleOpen(now, c.shard, t.held.permit, breaker.Good, 0)
+	default:
 		c.part.breaker.Load().Succeed(now, c.shard, &t.held.permit)
 	}
 	var earned uint64
@@ -141,7 +152,7 @@ func SucceedShort(c *Short, now clock.Instant, t *Ticket, o *policy.Outcome) (do
 	if p := c.part.pacer.Load(); p != nil {
 		p.accept(now, now.Sub(t.Sent))
 	}
-	if c.named != nil {
+	if c.named != nil && !o.Open {
 		c.leavePartition(now)
 	}
 	if first || timed(earned) {
@@ -150,7 +161,7 @@ func SucceedShort(c *Short, now clock.Instant, t *Ticket, o *policy.Outcome) (do
 		}
 		c.countSuccess(now, t, earned)
 	}
-	if t.held.slot.Held() {
+	if t.held.slot.Held() && !o.Open {
 		c.state.bulkhead().Release(t.held.slot, c.shard)
 	}
 	return true

@@ -46,7 +46,8 @@ type plainGame struct {
 	now         clock.Instant
 	states      [2]*State
 	calls       []*plainCall
-	failing     int // one attempt in so many fails
+	open        []*plainCall // whose results live on
+	failing     int          // one attempt in so many fails
 	short, long int
 	shorts      int // calls that began as a Short
 }
@@ -55,6 +56,7 @@ type plainGame struct {
 type plainCall struct {
 	call  [2]Call
 	step  [2]Step
+	open  [2]Ticket // of a result that may live on
 	waits bool
 }
 
@@ -131,8 +133,10 @@ func (g *plainGame) move() {
 	switch n := g.r.IntN(100); {
 	case n < 40:
 		g.begin()
-	case n < 80 && len(g.calls) > 0:
+	case n < 70 && len(g.calls) > 0:
 		g.settle()
+	case n < 80 && len(g.open) > 0:
+		g.release()
 	case n < 95:
 		g.now = g.now.Add(time.Duration(g.r.Int64N(int64(100 * time.Millisecond))))
 		if g.r.IntN(20) == 0 {
@@ -241,6 +245,10 @@ func (g *plainGame) settle() {
 	if g.r.IntN(20) == 0 {
 		o.HasAfter, o.After = true, time.Duration(g.r.Int64N(int64(100*time.Millisecond)))
 	}
+	if o.Open = g.r.IntN(3) == 0; o.Open {
+		k.open = [2]Ticket{k.step[0].Ticket, k.step[1].Ticket}
+		defer func() { g.open = append(g.open, k) }()
+	}
 	said := [2]policy.Outcome{o, o}
 	if !k.call[0].SucceedPlain(g.now, &k.step[0].Ticket, &said[0]) {
 		k.call[0].SettleFrom(g.now, &k.step[0].Ticket, &said[0])
@@ -254,6 +262,19 @@ func (g *plainGame) settle() {
 	} else {
 		k.waits = true
 	}
+}
+
+// release ends a result that lived on, or lets it go on without its slot.
+func (g *plainGame) release() {
+	i := g.r.IntN(len(g.open))
+	k := g.open[i]
+	if g.r.IntN(3) == 0 {
+		g.both(func(i int) { k.call[i].Outlive(g.now, &k.open[i]) })
+		return
+	}
+	broke := g.r.IntN(3) == 0
+	g.both(func(i int) { k.call[i].Release(g.now, k.open[i], broke) })
+	g.open = append(g.open[:i], g.open[i+1:]...)
 }
 
 // same compares a call on both sides. The slot of each side's ticket is its own bulkhead's.
