@@ -168,17 +168,17 @@ func (w *Window) Deposit(now clock.Instant, shard uint32) {
 // TryWithdraw grants one re-send if the rules allow one more.
 func (w *Window) TryWithdraw(now clock.Instant, r Rules) (Reservation, bool) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	now = w.turn(now)
 	calls, resends := w.sum(now)
 	allowed := r.Allows(calls)
-	if resends >= allowed {
-		return Reservation{}, false
+	ok := resends < allowed
+	if ok {
+		w.resends[w.newest]++
+		w.sent++
+		w.last = max(w.last, now)
 	}
-	w.resends[w.newest]++
-	w.sent++
-	w.last = max(w.last, now)
-	return Reservation{at: now, held: true, more: resends+1 < allowed}, true
+	w.mu.Unlock()
+	return Reservation{at: now, held: ok, more: resends+1 < allowed}, ok
 }
 
 // Refund gives back a re-send that was not made, and reports whether it did. It does

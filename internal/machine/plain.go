@@ -29,7 +29,7 @@ type Short struct {
 }
 
 // SendPlain is the first Next of a call that every layer lets through at once, where the policy
-// has no layer that looks at more than that. It reports false, and has taken nothing, where there is
+// has no layer that looks at more than that. The ticket must be zero. It reports false, and has taken nothing, where there is
 // more to decide: then the ticket means nothing.
 func (c *Call) SendPlain(now clock.Instant, t *Ticket) (sent bool) {
 	if !c.rules.plain || c.sent.n != 0 || c.phase != entering || c.log != nil || now != c.began || !c.Short.send(now, t) {
@@ -89,7 +89,7 @@ func (c *Short) send(now clock.Instant, t *Ticket) (sent bool) {
 		return false
 	}
 	r := c.rules
-	*t = Ticket{Attempt: 1, Sent: now}
+	t.Attempt, t.Sent = 1, now
 	var ok bool
 	if r.guarded {
 		if t.held.permit, ok = c.part.breaker.Load().Pass(now); !ok {
