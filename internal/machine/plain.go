@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/bulkhead"
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -32,7 +33,7 @@ type Short struct {
 // has no layer that looks at more than that. The ticket must be zero. It reports false, and has taken nothing, where there is
 // more to decide: then the ticket means nothing.
 func (c *Call) SendPlain(now clock.Instant, t *Ticket) (sent bool) {
-	if !c.rules.plain || c.sent.n != 0 || c.phase != entering || c.log != nil || now != c.began || !c.Short.send(now, t) {
+	if !c.rules.plain || c.inside && c.rules.rate.Interval > 0 || c.sent.n != 0 || c.phase != entering || c.log != nil || now != c.began || !c.Short.send(now, t) {
 		return false
 	}
 	c.sentPlain()
@@ -101,6 +102,9 @@ func (c *Short) send(now clock.Instant, t *Ticket) (sent bool) {
 			return false
 		}
 	}
+	if r.rate.Interval > 0 && !c.turnNow(now, t) {
+		return false
+	}
 	if r.deposits {
 		c.count(now)
 	}
@@ -110,6 +114,19 @@ func (c *Short) send(now clock.Instant, t *Ticket) (sent bool) {
 	}
 	t.endBy(limit, c.deadline)
 	return true
+}
+
+// turnNow takes a turn of the rate limit, if one is due now. If not it gives the slot back, which is taken again before the call
+// waits for its turn.
+func (c *Short) turnNow(now clock.Instant, t *Ticket) bool {
+	if _, ok := c.state.limiter().Reserve(now, c.rules.rate, 0); ok {
+		return true
+	}
+	if t.held.slot.Held() {
+		c.state.bulkhead().Release(t.held.slot, c.shard)
+		t.held.slot = bulkhead.Slot{}
+	}
+	return false
 }
 
 // SucceedPlain is Settle for the attempt that SendPlain has sent, if it is out and
