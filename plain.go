@@ -66,7 +66,11 @@ func (p *plain[T]) drive(r *machine.Rules, o *callOptions, work func(context.Con
 	if !machine.SendShort(&p.call, &p.step.Ticket) {
 		return p.goOn(now, o, work)
 	}
-	defer p.leave(o)
+	defer func() {
+		if !p.over {
+			p.leave(o)
+		}
+	}()
 	p.at = new(attemptContext)
 	p.at.set(p.ctx, p.d, &p.step.Ticket)
 	p.value, p.err = work(p.at)
@@ -117,9 +121,6 @@ func (p *plain[T]) goOn(now clock.Instant, o *callOptions, work func(context.Con
 // leave gives back a call that a user's code left. One that a Tallier or observer left
 // has succeeded, and loses its result and no more.
 func (p *plain[T]) leave(o *callOptions) {
-	if p.over {
-		return
-	}
 	var s sending[T]
 	if p.give(&s, o); !p.settled {
 		s.left()

@@ -106,7 +106,7 @@ func (r *Rules) decide(err error, left int, o *policy.Outcome) {
 		m.outcome(r, left, o)
 		return
 	}
-	if reflect.TypeOf(err) == text && texts[err] == 0 && r.listing(err) == 0 { // it is no more than a text
+	if reflect.TypeOf(err) == text && textOf(err) == 0 && r.listing(err) == 0 { // it is no more than a text
 		inDoubt(policy.ClassUnclassified).fill(o)
 		return
 	}

@@ -119,7 +119,7 @@ func (f *facts) decide(r *Rules, err error, o *policy.Outcome) {
 	for err != nil && f.left > 0 {
 		f.left--
 		if reflect.TypeOf(err) == text {
-			f.seen |= texts[err]
+			f.seen |= textOf(err)
 			f.in |= r.listing(err)
 			break
 		}
@@ -192,16 +192,31 @@ func (f *facts) judgeAll(r *Rules, errs []error, o *policy.Outcome) (any bool) {
 // text is the type of errors.New. Its errors have nothing but their value.
 var text = reflect.TypeOf(io.EOF)
 
-// texts are the sentinels of that type.
-var texts = func() map[error]fact {
-	m := make(map[error]fact)
+// texts are the sentinels of that type, by where they are: a handful is sooner compared than looked up in a map.
+var texts = func() (all []sentinel) {
 	for _, s := range sentinels {
 		if reflect.TypeOf(s.err) == text {
-			m[s.err] = s.fact
+			all = append(all, sentinel{reflect.ValueOf(s.err).Pointer(), s.fact})
 		}
 	}
-	return m
+	return all
 }()
+
+type sentinel struct {
+	at   uintptr
+	fact fact
+}
+
+// textOf is what is known of an error of that type.
+func textOf(err error) fact {
+	at := reflect.ValueOf(err).Pointer()
+	for _, s := range texts {
+		if s.at == at {
+			return s.fact
+		}
+	}
+	return 0
+}
 
 // note takes down what one error says by its value, its type and its methods. An error
 // is kept where it is the first of its kind.

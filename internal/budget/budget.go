@@ -91,7 +91,7 @@ func (r Rules) Allows(calls int64) int64 {
 // it is needed only where something failed.
 //
 // A Window is made by [MakeWindow]; the zero Window can't be used. It takes 900 bytes, and
-// 64 more for each shard. All methods are safe for concurrent use. It must not be copied
+// 64 more for each shard once it has them. All methods are safe for concurrent use. It must not be copied
 // after first use. Time that goes backward is taken as the newest time seen, to within a
 // slice: as the moment when the newest one began.
 type Window struct {
@@ -108,9 +108,10 @@ type Window struct {
 }
 
 // MakeWindow returns an empty budget over span, which is rounded up to a whole
-// microsecond. Calls are counted on shards cache lines, at most 256, rounded up to a power of two.
+// microsecond. Calls are counted on one word, and on shards cache lines, at most 256, rounded up to a power of two, once
+// two have met there.
 func MakeWindow(span time.Duration, shards int) (w Window) {
-	w.calls.make(shards)
+	w.calls.bound(shards)
 	w.width = widthOf(span)
 	w.last = math.MinInt64
 	w.end.Store(math.MinInt64)
@@ -162,23 +163,23 @@ func (w *Window) Deposit(now clock.Instant, shard uint32) {
 		w.turn(now)
 		w.mu.Unlock()
 	}
-	w.calls.of(shard).Add(1)
+	w.calls.add(shard, 1)
 }
 
 // TryWithdraw grants one re-send if the rules allow one more.
 func (w *Window) TryWithdraw(now clock.Instant, r Rules) (Reservation, bool) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	now = w.turn(now)
 	calls, resends := w.sum(now)
 	allowed := r.Allows(calls)
-	if resends >= allowed {
-		return Reservation{}, false
+	ok := resends < allowed
+	if ok {
+		w.resends[w.newest]++
+		w.sent++
+		w.last = max(w.last, now)
 	}
-	w.resends[w.newest]++
-	w.sent++
-	w.last = max(w.last, now)
-	return Reservation{at: now, held: true, more: resends+1 < allowed}, true
+	w.mu.Unlock()
+	return Reservation{at: now, held: ok, more: resends+1 < allowed}, ok
 }
 
 // Refund gives back a re-send that was not made, and reports whether it did. It does

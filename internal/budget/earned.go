@@ -73,10 +73,10 @@ type Earned struct {
 // marks is how many marks a window has. Its successes are known to within that part.
 const marks = 4
 
-// MakeEarned returns a budget that holds the start. Successes are counted on shards cache lines, at
-// most 256, rounded up to a power of two.
+// MakeEarned returns a budget that holds the start. Successes are counted on one word, and on shards cache lines, at
+// most 256, rounded up to a power of two, once two have met there.
 func MakeEarned(r EarnedRules, shards int) (e Earned) {
-	e.successes.make(shards)
+	e.successes.bound(shards)
 	e.level = r.Start
 	e.due.Store(math.MinInt64)
 	for i := range e.marked {
@@ -85,7 +85,7 @@ func MakeEarned(r EarnedRules, shards int) (e Earned) {
 	return
 }
 
-// Earn counts one success, and returns how many its shard has with it. First says that it
+// Earn counts one success, and returns how many its shard has with it, or all of them while there is one word. First says that it
 // is the first in a quarter of the window, as only one is. It takes no lock
 // but a few times in a window. Callers that run on different processors should pass
 // different shards.
@@ -93,7 +93,7 @@ func (e *Earned) Earn(now clock.Instant, shard uint32, r *EarnedRules) (n uint64
 	if int64(now) >= e.due.Load() {
 		first = e.mark(now, r)
 	}
-	return e.successes.of(shard).Add(1), first
+	return e.successes.add(shard, 1), first
 }
 
 // mark notes how many successes there were before now, unless another success has just done so.
@@ -338,36 +338,4 @@ func worth(successes uint64, ratio int64) int64 {
 		return math.MaxInt64 / 4
 	}
 	return int64(low)
-}
-
-// counters is one number, counted on one word or on a cache line for each shard.
-type counters struct {
-	one    atomic.Uint64
-	shards []padded // nil means one
-}
-
-type padded struct {
-	n atomic.Uint64
-	_ [56]byte
-}
-
-func (c *counters) make(shards int) {
-	if shards > 1 {
-		c.shards = make([]padded, 1<<bits.Len(uint(min(shards, 256)-1)))
-	}
-}
-
-func (c *counters) of(shard uint32) *atomic.Uint64 {
-	if len(c.shards) == 0 {
-		return &c.one
-	}
-	return &c.shards[int(shard)&(len(c.shards)-1)].n
-}
-
-func (c *counters) sum() (n uint64) {
-	n = c.one.Load()
-	for i := range c.shards {
-		n += c.shards[i].n.Load()
-	}
-	return n
 }

@@ -35,19 +35,19 @@ type Share struct {
 	resends atomic.Int64
 }
 
-// MakeShare returns an empty budget. Calls are counted on shards cache lines, at most 256, rounded
-// up to a power of two.
+// MakeShare returns an empty budget. Calls are counted on one word, and on shards cache lines, at most 256, rounded
+// up to a power of two, once two have met there.
 func MakeShare(shards int) (s Share) {
-	s.calls.make(shards)
+	s.calls.bound(shards)
 	return
 }
 
 // Begin counts a call, when its first attempt is sent. Callers that run on different
 // processors should pass different shards.
-func (s *Share) Begin(shard uint32) { s.calls.of(shard).Add(1) }
+func (s *Share) Begin(shard uint32) { s.calls.add(shard, 1) }
 
 // End is the end of a call that Begin has counted in that shard.
-func (s *Share) End(shard uint32) { s.calls.of(shard).Add(^uint64(0)) }
+func (s *Share) End(shard uint32) { s.calls.add(shard, ^uint64(0)) }
 
 // TryWithdraw grants one re-send if the rules allow one more in flight. Release must follow
 // once for each that was granted.

@@ -128,6 +128,13 @@ func (b *Bulkhead) Release(slot Slot, shard uint32) {
 	}
 }
 
+// Returns reports whether a slot that is given back now would be had again at once: the bulkhead is not
+// fair, no call waits, and no more slots are in use than the limit allows. It takes nothing.
+func (b *Bulkhead) Returns(slot Slot) bool {
+	w := word(b.word.Load())
+	return slot.tenant == &b.everyone && w&below <= w>>limitShift
+}
+
 // Resize changes the limits of a bulkhead in use; the numbers are those of [New].
 // Growing hands slots to waiters at once. Shrinking takes nothing away: slots in use
 // stay in use, waiters stay in the queue, and no new call comes in until the numbers have fallen

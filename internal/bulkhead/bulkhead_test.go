@@ -142,6 +142,35 @@ func TestQueue(t *testing.T) {
 	})
 }
 
+// Returns says what giving back and taking again would come to.
+func TestASlotReturnsWhereNobodyElseIsNext(t *testing.T) {
+	for _, c := range []struct {
+		fact  string
+		first func(b *bulkhead.Bulkhead)
+		fair  bool
+		want  bool
+	}{
+		{"slots are free", func(*bulkhead.Bulkhead) {}, false, true},
+		{"it is the last slot", func(b *bulkhead.Bulkhead) { b.Resize(1, 1) }, false, true},
+		{"a call waits", func(b *bulkhead.Bulkhead) { b.Resize(1, 1); b.Join(nil, bulkhead.Normal, "") }, false, false},
+		{"the limit has fallen", func(b *bulkhead.Bulkhead) { b.Resize(0, 0) }, false, false},
+		{"tenants share", func(*bulkhead.Bulkhead) {}, true, false},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			b := bulkhead.New(2, 1, c.fair)
+			slot, _ := b.TryAcquire("", 0)
+			if c.first(b); b.Returns(slot) != c.want {
+				t.Fatalf("Returns says %v", !c.want)
+			}
+			if b.Release(slot, 0); !c.fair {
+				if _, again := b.TryAcquire("", 0); again != c.want {
+					t.Errorf("Returns said %v, and the slot could be taken again: %v", c.want, again)
+				}
+			}
+		})
+	}
+}
+
 func TestFair(t *testing.T) {
 	for _, c := range []struct {
 		fact         string

@@ -19,6 +19,9 @@ type waiting struct {
 
 // waitIn begins a wait in that phase, and reports it.
 func (c *Call) waitIn(p phase, now, until clock.Instant, what string) {
+	if p == resting {
+		c.dropSlot()
+	}
 	c.phase, c.wait.until = p, until
 	c.log.wait(now, until, what, c.sent.n)
 }

@@ -99,6 +99,9 @@ func (c *Call) payDebt(now clock.Instant) (paid bool) {
 // hopeless reports whether a retry would be given up when its time comes, as far as is
 // known now.
 func (c *Call) hopeless() bool {
+	if !c.rules.earns { // else it is tried, and the run need not be looked at
+		return false
+	}
 	_, last := c.othersFail()
 	return last && c.untried()
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/bulkhead"
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -29,10 +30,10 @@ type Short struct {
 }
 
 // SendPlain is the first Next of a call that every layer lets through at once, where the policy
-// has no layer that looks at more than that. It reports false, and has taken nothing, where there is
+// has no layer that looks at more than that. The ticket must be zero. It reports false, and has taken nothing, where there is
 // more to decide: then the ticket means nothing.
 func (c *Call) SendPlain(now clock.Instant, t *Ticket) (sent bool) {
-	if !c.rules.plain || c.sent.n != 0 || c.phase != entering || c.log != nil || now != c.began || !c.Short.send(now, t) {
+	if !c.rules.plain || c.inside && c.rules.rate.Interval > 0 || c.sent.n != 0 || c.phase != entering || c.log != nil || now != c.began || !c.Short.send(now, t) {
 		return false
 	}
 	c.sentPlain()
@@ -89,7 +90,7 @@ func (c *Short) send(now clock.Instant, t *Ticket) (sent bool) {
 		return false
 	}
 	r := c.rules
-	*t = Ticket{Attempt: 1, Sent: now}
+	t.Attempt, t.Sent = 1, now
 	var ok bool
 	if r.guarded {
 		if t.held.permit, ok = c.part.breaker.Load().Pass(now); !ok {
@@ -101,6 +102,9 @@ func (c *Short) send(now clock.Instant, t *Ticket) (sent bool) {
 			return false
 		}
 	}
+	if r.rate.Interval > 0 && !c.turnNow(now, t) {
+		return false
+	}
 	if r.deposits {
 		c.count(now)
 	}
@@ -110,6 +114,19 @@ func (c *Short) send(now clock.Instant, t *Ticket) (sent bool) {
 	}
 	t.endBy(limit, c.deadline)
 	return true
+}
+
+// turnNow takes a turn of the rate limit, if one is due now. If not it gives the slot back, which is taken again before the call
+// waits for its turn.
+func (c *Short) turnNow(now clock.Instant, t *Ticket) bool {
+	if _, ok := c.state.limiter().Reserve(now, c.rules.rate, 0); ok {
+		return true
+	}
+	if t.held.slot.Held() {
+		c.state.bulkhead().Release(t.held.slot, c.shard)
+		t.held.slot = bulkhead.Slot{}
+	}
+	return false
 }
 
 // SucceedPlain is Settle for the attempt that SendPlain has sent, if it is out and

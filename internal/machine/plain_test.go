@@ -67,6 +67,9 @@ func (deaf) Wake() {}
 func newPlainGame(t *testing.T, seed uint64) *plainGame {
 	g := &plainGame{t: t, r: rand.New(rand.NewPCG(seed, 1)), now: clock.Instant(seed) - 50}
 	g.policy, g.failing = g.anyPolicy(), []int{3, 10, 50}[g.r.IntN(3)]
+	if seed%3 == 0 {
+		g.policy, g.failing = g.restless(), 2
+	}
 	for i := range g.states {
 		g.states[i] = NewState(g.now, g.rules(), Setup{Shards: 2, Seed: seed, Events: true, Totals: true})
 	}
@@ -89,6 +92,9 @@ func (g *plainGame) anyPolicy() policy.Policy {
 		Retry:    policy.Retry{Attempts: 1 + g.r.IntN(3), Backoff: backoff.Full(10*time.Millisecond, 100*time.Millisecond)},
 		Breaker:  policy.Breaker{Window: 2 * time.Second, MinCalls: 5, FailureRate: 0.5, Open: 300 * time.Millisecond},
 		Bulkhead: policy.Bulkhead{Limit: 1 + g.r.IntN(20), Queue: g.r.IntN(3), QueueTimeout: 100 * time.Millisecond},
+	}
+	if one(3) {
+		p.Retry.Backoff = backoff.Const(0)
 	}
 	if one(3) {
 		p.Timeout.Last = 500 * time.Millisecond
@@ -128,6 +134,17 @@ func (g *plainGame) anyPolicy() policy.Policy {
 	return p
 }
 
+// restless is a policy under which calls fail often, retry at once, and find slots in use and others waiting.
+func (g *plainGame) restless() policy.Policy {
+	return policy.Policy{
+		Safe:     true,
+		Timeout:  policy.Timeout{Call: 3 * time.Second},
+		Retry:    policy.Retry{Attempts: 4, Backoff: backoff.Const(0), Budget: policy.Budget{Off: true}},
+		Breaker:  policy.Breaker{Off: true},
+		Bulkhead: policy.Bulkhead{Limit: 2 + g.r.IntN(5), Queue: 1 + g.r.IntN(2), QueueTimeout: 100 * time.Millisecond},
+	}
+}
+
 // move makes one move on both sides, and compares them.
 func (g *plainGame) move() {
 	switch n := g.r.IntN(100); {
@@ -147,6 +164,9 @@ func (g *plainGame) move() {
 		g.both(func(i int) { g.states[i].StopRetries(g.now, until, "") })
 	case n < 97:
 		g.policy.Retry.Attempts = 1 + g.r.IntN(3)
+		if !g.policy.Bulkhead.Off {
+			g.policy.Bulkhead.Limit = 1 + g.r.IntN(g.policy.Bulkhead.Limit+1)
+		}
 		g.both(func(i int) { g.states[i].Reload(g.now, g.rules()) })
 	case n < 98:
 		g.both(func(i int) {
@@ -257,11 +277,7 @@ func (g *plainGame) settle() {
 	if said[0] != said[1] {
 		g.t.Errorf("the outcome became %+v and %+v", said[0], said[1])
 	}
-	if k.call[1].Over() {
-		g.next(k)
-	} else {
-		k.waits = true
-	}
+	g.next(k) // a driver asks right after it
 }
 
 // release ends a result that lived on, or lets it go on without its slot.

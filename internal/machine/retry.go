@@ -91,6 +91,7 @@ func (c *Call) plan(now clock.Instant) {
 		c.retry.prev, c.retry.exact = 0, c.sent.tries-c.retry.lost
 	}
 	if wait > 0 {
+		c.dropSlot()
 		c.log.wait(now, at, policy.ForBackoff, c.sent.n)
 	}
 }

@@ -44,7 +44,7 @@ type Rules struct {
 	timed     bool                // the attempt's time is measured
 	lasts     bool                // an attempt that nothing can follow has more time than others
 	longest   time.Duration       // of an attempt while attempts are cut off in series; zero if those have no more time
-	plain     bool                // no layer but these: breaker, bulkhead of a fixed limit, and a budget that asks for nothing at the end of a success
+	plain     bool                // no layer but these: breaker, bulkhead of a fixed limit, rate limit, and a budget that asks for nothing at the end of a success
 	learns    bool                // a part besides the breaker counts successes
 	throttled bool
 	whole     things // what wraps the whole call and not each attempt
@@ -114,7 +114,7 @@ func compile(p policy.Policy) *Rules {
 		r.whole |= aPlace
 	}
 	r.quotas = quotasOf(p, r.placed())
-	r.plain = !r.placed() && r.whole == 0 && !r.throttled && !r.learns && r.limit == nil && p.RateLimit.Rate == 0 && len(p.RateLimit.Quotas) == 0 && p.Hedge.Max <= 0
+	r.plain = !r.placed() && r.whole == 0 && !r.throttled && !r.learns && r.limit == nil && len(p.RateLimit.Quotas) == 0 && p.Hedge.Max <= 0
 	r.unusual, r.until = len(p.RateLimit.Quotas) > 0, clock.Never
 	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || r.throttled || r.deposits || r.bucket
 	return r

@@ -194,10 +194,19 @@ func (c *Call) partitionName() string {
 // is the last step, so that whoever gets the slot finds what the breaker made of this
 // attempt, or of the whole call.
 func (c *Call) giveBack(t *Ticket, o *policy.Outcome) {
-	if !o.Open && t.held.slot.Held() {
+	switch {
+	case o.Open || !t.held.slot.Held():
+	case c.sent.plain && c.phase == away && c.goesOn() && c.state.bulkhead().Returns(t.held.slot):
+		c.taken.addSlot(t.held.slot)
+	default:
 		c.state.bulkhead().Release(t.held.slot, c.shard)
 	}
 }
+
+// goesOn reports whether the plan of a call whose attempt has failed comes next, with nothing between: whoever begins with
+// SendPlain asks Next right after Settle. If the retry is sent at once, it keeps the slot that it would give back and take
+// again. If not, the plan gives it back.
+func (c *Call) goesOn() bool { return c.sent.idle() && c.log == nil && c.rules.plain }
 
 func (c *Call) logSettled(now clock.Instant, t *Ticket, o *policy.Outcome, late policy.Reason, loser bool) {
 	kind := policy.KindAttemptSettled

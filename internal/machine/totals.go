@@ -14,7 +14,8 @@ import (
 // earns for, where there is one. All others are counted here, by what they are: each
 // number only grows, and no two of them have to agree.
 type totals struct {
-	lines  []line
+	lines  atomic.Pointer[[]line]         // one for each shard; nil before the first: most successes are counted by the budget
+	shards uint16                         // a power of two
 	others []atomic.Pointer[others]       // each is made by the first that it counts: most names of a registry never fail
 	times  atomic.Pointer[latency.Sketch] // of the attempts that were sampled; nil before the first
 }
@@ -57,10 +58,18 @@ func timed(n uint64) bool { return n <= timedFirst || n%timedEvery == 0 }
 
 func newTotals(shards int) *totals {
 	n := 1 << bits.Len(uint(max(shards, 1)-1))
-	return &totals{lines: make([]line, n), others: make([]atomic.Pointer[others], min(n, maxOthers))}
+	return &totals{shards: uint16(n), others: make([]atomic.Pointer[others], min(n, maxOthers))}
 }
 
-func (t *totals) line(shard uint32) *line { return &t.lines[int(shard)&(len(t.lines)-1)] }
+func (t *totals) line(shard uint32) *line {
+	all := t.lines.Load()
+	if all == nil {
+		made := make([]line, t.shards)
+		t.lines.CompareAndSwap(nil, &made)
+		all = t.lines.Load()
+	}
+	return &(*all)[int(shard)&(len(*all)-1)]
+}
 
 func (t *totals) other(shard uint32) *others {
 	o := &t.others[int(shard)&(len(t.others)-1)]
@@ -158,8 +167,10 @@ func (t *totals) record(now clock.Instant, took time.Duration) {
 // sum adds up what was counted. What is part of another number is read before it.
 func (t *totals) sum(earned uint64) (sum policy.Totals) {
 	sum.Succeeded = int64(earned)
-	for i := range t.lines {
-		sum.Succeeded += int64(t.lines[i].successes.Load())
+	if all := t.lines.Load(); all != nil {
+		for i := range *all {
+			sum.Succeeded += int64((*all)[i].successes.Load())
+		}
 	}
 	var failed int64
 	for i := range t.others {

@@ -216,9 +216,9 @@ func (w *Window) sum(newest place) (c Counts) {
 // rated is sum without slow calls. Buckets are counted back from the newest: a cell whose tag is not one of
 // theirs is just being made a newer bucket.
 func (w *Window) rated(newest place) (c Counts) {
-	tag, n, step := newest.tag(), uint16(w.n), int(w.step)
-	for i := 0; i < len(w.cells); i += step {
-		if x := word(w.cells[i].Load()); !x.empty() && tag-x.tag() < n {
+	tag, n, step, cells := newest.tag(), uint16(w.n), int(w.step), w.cells
+	for i := 0; i < len(cells); i += step {
+		if x := word(cells[i].Load()); !x.empty() && tag-x.tag() < n {
 			c.Calls += x.first()
 			c.Failures += x.second()
 		}
@@ -228,9 +228,9 @@ func (w *Window) rated(newest place) (c Counts) {
 
 // slow adds up the slow calls.
 func (w *Window) slow(newest place) (slow int64) {
-	tag, n, step := newest.tag(), uint16(w.n), int(w.step)
-	for i := 1; step == 2 && i < len(w.cells); i += step {
-		if x := word(w.cells[i].Load()); !x.empty() && tag-x.tag() < n {
+	tag, n, step, cells := newest.tag(), uint16(w.n), int(w.step), w.cells
+	for i := 1; step == 2 && i < len(cells); i += step {
+		if x := word(cells[i].Load()); !x.empty() && tag-x.tag() < n {
 			slow += x.first()
 		}
 	}
