@@ -283,6 +283,10 @@ var startNames = regexp.MustCompile(`(?i)^(main|run|start|serve|init|new|setup|o
 
 // perRequest says for what a place runs again: a request, a call, an iteration.
 func (c *check) perRequest(at inspector.Cursor, onlyHandlers bool) string {
+	return c.perRequestWithin(at, onlyHandlers, 0)
+}
+
+func (c *check) perRequestWithin(at inspector.Cursor, onlyHandlers bool, depth int) string {
 	for e := range at.Enclosing((*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)) {
 		var typ *ast.FuncType
 		name := ""
@@ -294,6 +298,21 @@ func (c *check) perRequest(at inspector.Cursor, onlyHandlers bool) string {
 		}
 		if c.isHandlerType(typ) {
 			return "for each request"
+		}
+		if decl, is := e.Node().(*ast.FuncDecl); is && depth < 2 && !onlyHandlers && !decl.Name.IsExported() && len(c.runners[decl]) > 0 && !c.asValue[declared(c.unit, decl)] {
+			for _, call := range c.runners[decl] {
+				caller, found := c.root.FindNode(call)
+				if !found {
+					return ""
+				}
+				if name = c.perRequestWithin(caller, onlyHandlers, depth+1); name == "" {
+					break
+				}
+			}
+			if name != "" {
+				return name
+			}
+			name = decl.Name.Name
 		}
 		if onlyHandlers || name == "" || startNames.MatchString(name) || len(typ.Params.List) == 0 || !isContext(c.typeOf(typ.Params.List[0].Type)) {
 			return ""

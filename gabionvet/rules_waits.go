@@ -266,3 +266,23 @@ func canEnd(u *unit, v *types.Var) bool {
 		return is && u.is(call, derive...)
 	})
 }
+
+// endlessLibrary is the part of G102 that finds a retry library which is told to have no bound.
+func endlessLibrary(c *check, call *ast.CallExpr) {
+	name := c.fullName(call)
+	avast := strings.HasPrefix(name, "github.com/avast/retry-go.Do")
+	for _, arg := range call.Args {
+		opt, is := ast.Unparen(arg).(*ast.CallExpr)
+		if !is || !avast && !strings.HasPrefix(name, "github.com/cenkalti/backoff.Retry") || mentions(call, bounds) {
+			continue
+		}
+		constantly := c.is(opt, "github.com/cenkalti/backoff.NewConstantBackOff") && !strings.HasPrefix(c.callee(call).Pkg().Path(), "github.com/cenkalti/backoff/v5")
+		zero := len(opt.Args) == 1 && c.is(opt, "github.com/avast/retry-go.Attempts", "github.com/avast/retry-go.UntilSucceeded", "github.com/cenkalti/backoff.WithMaxElapsedTime") && isZero(c, opt.Args[0])
+		if constantly || zero || c.is(opt, "github.com/avast/retry-go.UntilSucceeded") {
+			c.report(opt, nil, "%s has no bound here: nothing ends it while the dependency is down, and the caller waits for ever; "+
+				"give it a number of attempts, or a context with a deadline", shortName(c.callee(call)))
+		}
+	}
+}
+
+var bounds = regexp.MustCompile(`^(Context|WithContext|WithMaxRetries|WithMaxTries)$`)
