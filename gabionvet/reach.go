@@ -101,6 +101,20 @@ func runsWork(u *unit, call *ast.CallExpr) bool {
 	})
 }
 
+// worksOut reports whether a function of the package that takes a context and can fail gives a context to what is not seen: a function
+// value, or an interface.
+func worksOut(u *unit, call *ast.CallExpr) bool {
+	sig, is := signature(u.typeOf(call.Fun))
+	t := u.targets[call]
+	if !is || t == nil || !canFail(sig) || !takesContext(sig) {
+		return false
+	}
+	return slices.ContainsFunc(directCalls(t.body), func(inner *ast.CallExpr) bool {
+		of, is := signature(u.typeOf(inner.Fun))
+		return is && takesContext(of) && isDynamic(u, inner)
+	})
+}
+
 // isDynamic reports whether a call that can fail is of a function value, or of an interface of the package, that
 // is not seen. A loop that waits between such calls tries again.
 func isDynamic(u *unit, call *ast.CallExpr) bool {

@@ -74,7 +74,7 @@ func isBasic(t types.Type) bool {
 func workOn(c *check, list []ast.Stmt, msg types.Object) *ast.CallExpr {
 	for _, s := range list {
 		for _, call := range directCalls(s) {
-			if !c.isRemote(call) && !isDynamic(c.unit, call) && !worksOut(c, call) || isNamed(call, ackName) {
+			if !c.isRemote(call) && !isDynamic(c.unit, call) && !callsOn(c, call) || isNamed(call, ackName) {
 				continue
 			}
 			for _, arg := range call.Args {
@@ -87,8 +87,8 @@ func workOn(c *check, list []ast.Stmt, msg types.Object) *ast.CallExpr {
 	return nil
 }
 
-// worksOut reports whether a function of the package makes a call that goes out, as far as is seen.
-func worksOut(c *check, call *ast.CallExpr) bool {
+// callsOn reports whether a function of the package makes a call that goes out, as far as is seen.
+func callsOn(c *check, call *ast.CallExpr) bool {
 	t := c.targets[call]
 	return t != nil && slices.ContainsFunc(directCalls(t.body), func(inner *ast.CallExpr) bool { return c.isRemote(inner) || isDynamic(c.unit, inner) })
 }

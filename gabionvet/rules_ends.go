@@ -2,6 +2,7 @@ package gabionvet
 
 import (
 	"go/ast"
+	"go/token"
 	"go/types"
 	"regexp"
 
@@ -191,6 +192,15 @@ func handsOut(c *check, v *types.Var, fn ast.Node, body *ast.BlockStmt) bool {
 				at = at.Parent()
 				if inner, is := at.Node().(*ast.SelectorExpr); is && inner.Sel.Name == "Close" {
 					continue
+				}
+				for { // return &Document{Body: resp.Body}, nil
+					un, isUnary := at.Node().(*ast.UnaryExpr)
+					_, isLit := at.Node().(*ast.CompositeLit)
+					_, isField := at.Node().(*ast.KeyValueExpr)
+					if !isLit && !isField && (!isUnary || un.Op != token.AND) {
+						break
+					}
+					at = at.Parent()
 				}
 				if ret, is := at.Node().(*ast.ReturnStmt); is && !errorReturned(c, ret) {
 					out = true

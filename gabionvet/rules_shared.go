@@ -117,14 +117,18 @@ func addsAgain(c *check) {
 
 // checkAdds reports where repeated work adds to what it did not make, before it may still fail.
 func checkAdds(c *check, r repeated, work *ast.FuncLit) {
-	own(work.Body, func(n ast.Node) {
+	ast.Inspect(work.Body, func(n ast.Node) bool {
 		to, place := addedTo(c, n)
+		if sel, is := to.(*ast.SelectorExpr); is { // sum.Cents
+			to = sel.X
+		}
 		v, is := c.object(to).(*types.Var)
 		if to == nil || !is || v.IsField() || declaredIn(v, work) || v.Parent() == c.pkg.Scope() || startsAnew(c, work, v) || !failsAfter(c, work, place.Pos()) {
-			return
+			return true
 		}
 		c.report(place, nil, "%s adds to %s, which is made outside of it, and may fail after that: the next attempt adds the same again to what the failed one left; "+
 			"begin each attempt with an empty one, and keep it when the attempt has succeeded", c.loopName(r), v.Name())
+		return true
 	})
 }
 
@@ -164,15 +168,18 @@ var bufferWrites = regexp.MustCompile(`^(Write(String|Byte|Rune)?|ReadFrom)$`)
 
 // startsAnew reports whether work gives a variable a value that does not come from itself, or empties it.
 func startsAnew(c *check, work *ast.FuncLit, v *types.Var) (anew bool) {
-	own(work.Body, func(n ast.Node) {
+	ast.Inspect(work.Body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.AssignStmt:
 			for i, to := range n.Lhs {
+				if sel, is := to.(*ast.SelectorExpr); is {
+					to = sel.X
+				}
 				if c.object(to) != types.Object(v) || n.Tok != token.ASSIGN {
 					continue
 				}
 				call, is := n.Rhs[min(i, len(n.Rhs)-1)].(*ast.CallExpr)
-				anew = anew || !is || source(call.Fun) != "append" || source(call.Args[0]) != v.Name()
+				anew = anew || !is || source(call.Fun) != "append" || source(call.Args[0]) != source(n.Lhs[i])
 			}
 		case *ast.CallExpr:
 			sel, is := n.Fun.(*ast.SelectorExpr)
@@ -182,6 +189,7 @@ func startsAnew(c *check, work *ast.FuncLit, v *types.Var) (anew bool) {
 				anew = anew || is && un.Op == token.AND && c.object(un.X) == types.Object(v) && typeName(v.Type()) != "bytes.Buffer"
 			}
 		}
+		return true
 	})
 	return anew
 }

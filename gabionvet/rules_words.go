@@ -58,6 +58,10 @@ func wordsOfError(c *check) {
 var judgeName = regexp.MustCompile(`(?i)retr(y|ia)|tempora|transient|recoverable|again$`)
 
 func judgesError(c *check, t *code) bool {
+	if decl, is := t.node.(*ast.FuncDecl); is {
+		f := declared(c.unit, decl)
+		return f != nil && judges(f.Type().(*types.Signature))
+	}
 	sig, is := signature(c.typeOf(t.typ))
 	return is && judges(sig)
 }
