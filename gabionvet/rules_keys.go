@@ -13,7 +13,7 @@ import (
 var (
 	noBody     = regexp.MustCompile(`^(NoBody|nil)$`)
 	keyText    = regexp.MustCompile(`(?i)idempot|request-?id-?key|dedup|client_?(request_?)?token|paypal-request-id`)
-	harmless   = regexp.MustCompile(`(?i)search|query|graphql|token|oauth|login|auth|lookup|find|list|read|metrics|health|_bulk|validate|check|status|ping|verify|rpc`)
+	harmless   = regexp.MustCompile(`(?i)search|query|quote|estimate|preview|graphql|token|oauth|login|auth|lookup|find|list|read|metrics|health|_bulk|validate|check|status|ping|verify|rpc`)
 	freshNames = regexp.MustCompile(`^(github\.com/google/uuid\.(New|NewString|NewRandom|NewUUID|NewV[67]|Must)|github\.com/gofrs/uuid\.(NewV[14567]|Must)|` +
 		`github\.com/gabion-go/gabion\.NewKey|github\.com/oklog/ulid\.(Make|New|MustNew)|github\.com/rs/xid\.New|github\.com/segmentio/ksuid\.New|` +
 		`github\.com/satori/go\.uuid\.NewV[14]|crypto/rand\.(Text|Int)|time\.Now|github\.com/lithammer/shortuuid\.New|math/rand\.\w+|github\.com/hashicorp/go-uuid\.GenerateUUID|` +

@@ -179,7 +179,7 @@ func startsAnew(c *check, work *ast.FuncLit, v *types.Var) (anew bool) {
 					continue
 				}
 				call, is := n.Rhs[min(i, len(n.Rhs)-1)].(*ast.CallExpr)
-				anew = anew || !is || source(call.Fun) != "append" || source(call.Args[0]) != source(n.Lhs[i])
+				anew = anew || !is || source(call.Fun) != "append" || len(call.Args) == 0 || i >= len(n.Lhs) || source(call.Args[0]) != source(n.Lhs[i])
 			}
 		case *ast.CallExpr:
 			sel, is := n.Fun.(*ast.SelectorExpr)
@@ -249,9 +249,11 @@ func takes(c *check, s ast.Stmt) *slot {
 		}
 	}
 	if send, is := s.(*ast.SendStmt); is {
-		t, isStruct := c.typeOf(send.Value).Underlying().(*types.Struct)
-		of := source(send.Chan)
-		if !isStruct || t.NumFields() > 0 {
+		of, v := source(send.Chan), c.typeOf(send.Value)
+		if v == nil {
+			return nil
+		}
+		if t, is := v.Underlying().(*types.Struct); !is || t.NumFields() > 0 {
 			return nil
 		}
 		return &slot{"slot of " + of, of, s, func(n ast.Node) bool {

@@ -81,7 +81,7 @@ func judges(sig *types.Signature) bool {
 
 // checkWords reports a call that looks for words in the text of an error.
 func checkWords(c *check, call *ast.CallExpr) {
-	if !c.is(call, "strings.Contains", "strings.HasPrefix", "strings.HasSuffix", "strings.EqualFold") || !ofErrorText(c, call.Args[0], 0) {
+	if len(call.Args) != 2 || !c.is(call, "strings.Contains", "strings.HasPrefix", "strings.HasSuffix", "strings.EqualFold") || !ofErrorText(c, call.Args[0], 0) {
 		return
 	}
 	for _, from := range append(sources(c.unit, call.Args[1], nil), call.Args[1]) {

@@ -46,6 +46,9 @@ func TestMistakesPlantedUnaware(t *testing.T) {
 			}
 			found := map[string][]string{}
 			for _, r := range analysistest.Run(collected{t}, analysistest.TestData(), gabionvet.Everything, names...) {
+				for _, e := range r.Pass.TypeErrors {
+					t.Errorf("%s does not type-check: %v", r.Pass.Pkg.Path(), e)
+				}
 				for _, d := range r.Diagnostics {
 					found[r.Pass.Pkg.Path()] = append(found[r.Pass.Pkg.Path()], d.Category)
 				}
