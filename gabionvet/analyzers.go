@@ -44,6 +44,14 @@ var (
 		{"G138", "onetimeoutforall", "the timeout of one attempt spans all attempts", oneTimeoutForAll},
 		{"G139", "waitwithoutcap", "a wait doubles without a cap while a loop tries without a bound", waitWithoutCap},
 		{"G140", "ackedfirst", "a message is acknowledged before its work is done", ackedFirst},
+		{"G141", "lockheldinretries", "a mutex is locked while attempts are repeated", lockHeldInRetries},
+		{"G142", "addsagain", "repeated work adds to what the attempt before it left", addsAgain},
+		{"G143", "triesopenbreaker", "what an open breaker refuses is repeated", triesOpenBreaker},
+		{"G144", "breakerseesnothing", "a breaker takes a 503 for a success", breakerSeesNothing},
+		{"G145", "slotlost", "a return keeps a slot or a lock that others give back", slotLost},
+		{"G146", "lockwithoutend", "a lock in Redis never ends", lockWithoutEnd},
+		{"G147", "requeuedforever", "a message that fails goes back to its queue at once, for ever", requeuedForever},
+		{"G148", "wordsoferror", "the words of an error decide whether to try again", wordsOfError},
 		{"G190", "ignorewithoutreason", "an ignore has no reason, or names no rule", checkIgnores},
 	}
 	ofRules = analyzers(rules)
@@ -93,7 +101,15 @@ var (
 	OneTimeoutForAll      = ofRules[31] // G138
 	WaitWithoutCap        = ofRules[32] // G139
 	AckedFirst            = ofRules[33] // G140
-	IgnoreWithoutReason   = ofRules[34] // G190
+	LockHeldInRetries     = ofRules[34] // G141
+	AddsAgain             = ofRules[35] // G142
+	TriesOpenBreaker      = ofRules[36] // G143
+	BreakerSeesNothing    = ofRules[37] // G144
+	SlotLost              = ofRules[38] // G145
+	LockWithoutEnd        = ofRules[39] // G146
+	RequeuedForever       = ofRules[40] // G147
+	WordsOfError          = ofRules[41] // G148
+	IgnoreWithoutReason   = ofRules[42] // G190
 )
 
 // StaleIgnore reports ignores that no longer keep a rule from reporting: G191. It runs all

@@ -35,6 +35,9 @@ func (w *walk) cond(e ast.Expr, in set) (yes, no set) {
 		if w.u.is(e, "errors.Is", "errors.As") && len(e.Args) == 2 && w.tracks(e.Args[0]) {
 			return in.without(ok), in
 		}
+		if id := calledName(e); id != nil && judgeName.MatchString(id.Name) && len(e.Args) == 1 && w.tracks(e.Args[0]) {
+			return in.without(ok), in // temporary(err)
+		}
 		return in, in
 	}
 	in = w.node(e, in)

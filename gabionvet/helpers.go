@@ -19,6 +19,11 @@ func findHelpers(u *unit) {
 			if node, at, is := parameterOf(u, a.Fun); is && node == l.fn {
 				u.helpers[node] = helper{l, at}
 			}
+			for _, arg := range a.Args { // s.inTx(ctx, work)
+				if node, at, is := parameterOf(u, arg); is && node == l.fn && u.targets[a] != nil && worksOn(u, arg) {
+					u.helpers[node] = helper{l, at}
+				}
+			}
 		}
 	}
 	for changed := true; changed; {
@@ -47,6 +52,12 @@ func findHelpers(u *unit) {
 			}
 		}
 	}
+}
+
+// worksOn reports whether a value is a function that can fail.
+func worksOn(u *unit, e ast.Expr) bool {
+	sig, is := signature(u.typeOf(e))
+	return is && canFail(sig)
 }
 
 // parameterOf returns the function whose parameter an expression is, and which.

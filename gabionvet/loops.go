@@ -166,7 +166,7 @@ func (u *unit) countsTimes(e ast.Expr) bool {
 func (u *unit) findAttempts(l *retryLoop) {
 	note := func(e ast.Expr) bool {
 		call, is := ast.Unparen(e).(*ast.CallExpr)
-		if !is || !u.isRemote(call) && (len(l.waits) == 0 || !isDynamic(u, call)) {
+		if !is || !u.isRemote(call) && (len(l.waits) == 0 || !isDynamic(u, call) && !worksOut(u, call)) {
 			return false
 		}
 		l.attempts = append(l.attempts, call)

@@ -56,7 +56,7 @@ func file(name, body string) string {
 	seen := map[string]bool{}
 	for _, m := range regexp.MustCompile(`\b([a-z]+)\.[A-Z]`).FindAllStringSubmatch(body, -1) {
 		path := imports[m[1]]
-		if path == "" && slices.Contains([]string{"bytes", "context", "errors", "fmt", "io", "log", "net", "sync", "time"}, m[1]) {
+		if path == "" && slices.Contains([]string{"bytes", "context", "errors", "fmt", "io", "log", "net", "strings", "sync", "time"}, m[1]) {
 			path = m[1]
 		}
 		if path != "" && !seen[path] {

@@ -74,6 +74,9 @@ func (u *unit) isRemote(call *ast.CallExpr) bool {
 		}
 	}
 	f := u.callee(call)
+	if t == nil && f != nil && f.Pkg() != u.pkg && strings.Contains(f.FullName(), "reaker") && runsWork(u, call) {
+		return true
+	}
 	if f == nil {
 		return t == nil && u.inRetryHelper(call)
 	}
@@ -89,10 +92,33 @@ func (u *unit) isRemote(call *ast.CallExpr) bool {
 	return strings.Contains(first, ".") || f.Pkg() == u.pkg && t == nil // an interface's method
 }
 
+// runsWork reports whether a call that can fail is given a function literal that goes out, as far as is seen.
+func runsWork(u *unit, call *ast.CallExpr) bool {
+	sig, is := signature(u.typeOf(call.Fun))
+	return is && canFail(sig) && slices.ContainsFunc(call.Args, func(arg ast.Expr) bool {
+		lit, is := ast.Unparen(arg).(*ast.FuncLit)
+		return is && slices.ContainsFunc(directCalls(lit), func(inner *ast.CallExpr) bool { return u.isRemote(inner) || isDynamic(u, inner) })
+	})
+}
+
+// worksOut reports whether a function of the package that takes a context and can fail gives a context to what is not seen: a function
+// value, or an interface.
+func worksOut(u *unit, call *ast.CallExpr) bool {
+	sig, is := signature(u.typeOf(call.Fun))
+	t := u.targets[call]
+	if !is || t == nil || !canFail(sig) || !takesContext(sig) {
+		return false
+	}
+	return slices.ContainsFunc(directCalls(t.body), func(inner *ast.CallExpr) bool {
+		of, is := signature(u.typeOf(inner.Fun))
+		return is && takesContext(of) && isDynamic(u, inner)
+	})
+}
+
 // isDynamic reports whether a call that can fail is of a function value, or of an interface of the package, that
 // is not seen. A loop that waits between such calls tries again.
 func isDynamic(u *unit, call *ast.CallExpr) bool {
-	sig, is := u.typeOf(call.Fun).(*types.Signature)
+	sig, is := signature(u.typeOf(call.Fun))
 	if !is || !canFail(sig) || u.targets[call] != nil {
 		return false
 	}
@@ -128,7 +154,7 @@ var retryName = regexp.MustCompile(`(?i)retr(y|ie)|backoff|attempt`)
 // inRetryHelper reports whether a call of a function value stands in a function that is
 // there to retry it: by its name, or since it is given no more than a function that can fail.
 func (u *unit) inRetryHelper(call *ast.CallExpr) bool {
-	sig, ok := u.typeOf(call.Fun).(*types.Signature)
+	sig, ok := signature(u.typeOf(call.Fun))
 	if !ok || !canFail(sig) {
 		return false
 	}

@@ -106,6 +106,10 @@ func findHedges(u *unit, decl *ast.FuncDecl) {
 		for range at.Enclosing((*ast.ForStmt)(nil), (*ast.RangeStmt)(nil)) {
 			h.starts++
 		}
+		for e := range at.Enclosing((*ast.FuncLit)(nil)) { // start()
+			h.starts += max(0, len(u.runners[e.Node()])-1)
+			break
+		}
 		h.works = append(h.works, work)
 	}
 	for _, ch := range order {

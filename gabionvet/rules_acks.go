@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/types"
 	"regexp"
+	"slices"
 
 	"golang.org/x/tools/go/ast/inspector"
 )
@@ -17,6 +18,7 @@ func ackedFirst(c *check) {
 		if !c.looksAt(block.Pos()) {
 			return true
 		}
+		ackedAnyway(c, block.List)
 		for i, s := range block.List {
 			ack, msg := ackIn(c, s)
 			if msg == nil || workOn(c, block.List[:i], msg) != nil { // it was stored, or the work is done
@@ -34,10 +36,13 @@ func ackedFirst(c *check) {
 // ackIn returns a call with which a statement begins that acknowledges a message, and the message.
 func ackIn(c *check, s ast.Stmt) (*ast.CallExpr, types.Object) {
 	var e ast.Node = s
-	if s, is := s.(*ast.IfStmt); is {
+	switch s := s.(type) {
+	case *ast.IfStmt:
 		if e = s.Cond; s.Init != nil {
 			e = s.Init
 		}
+	case *ast.DeferStmt: // whatever becomes of the work
+		e = ast.Expr(s.Call)
 	}
 	switch e.(type) {
 	case *ast.ExprStmt, *ast.AssignStmt, ast.Expr:
@@ -69,7 +74,7 @@ func isBasic(t types.Type) bool {
 func workOn(c *check, list []ast.Stmt, msg types.Object) *ast.CallExpr {
 	for _, s := range list {
 		for _, call := range directCalls(s) {
-			if !c.isRemote(call) && !isDynamic(c.unit, call) || isNamed(call, ackName) {
+			if !c.isRemote(call) && !isDynamic(c.unit, call) && !callsOn(c, call) || isNamed(call, ackName) {
 				continue
 			}
 			for _, arg := range call.Args {
@@ -80,6 +85,12 @@ func workOn(c *check, list []ast.Stmt, msg types.Object) *ast.CallExpr {
 		}
 	}
 	return nil
+}
+
+// callsOn reports whether a function of the package makes a call that goes out, as far as is seen.
+func callsOn(c *check, call *ast.CallExpr) bool {
+	t := c.targets[call]
+	return t != nil && slices.ContainsFunc(directCalls(t.body), func(inner *ast.CallExpr) bool { return c.isRemote(inner) || isDynamic(c.unit, inner) })
 }
 
 func isNamed(call *ast.CallExpr, name *regexp.Regexp) bool {

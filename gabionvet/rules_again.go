@@ -5,6 +5,8 @@ import (
 	"go/constant"
 	"go/token"
 	"go/types"
+	"regexp"
+	"slices"
 
 	"golang.org/x/tools/go/ast/inspector"
 )
@@ -200,7 +202,7 @@ func madeByCall(c *check, visit func(at inspector.Cursor, call *ast.CallExpr, t 
 	c.eachCall(func(at inspector.Cursor, call *ast.CallExpr) {
 		t := c.targets[call]
 		decl, is := targetDecl(t)
-		if !is || len(call.Args) > 0 || decl.Type.Results == nil {
+		if !is || decl.Type.Results == nil {
 			return
 		}
 		where := c.perRequest(at, false)
@@ -229,6 +231,8 @@ func targetDecl(t *code) (*ast.FuncDecl, bool) {
 	return decl, is
 }
 
+var transportName = regexp.MustCompile(`^(Transport|Clone)$`)
+
 // transportByCall is the part of G119 for a client that a function makes.
 func transportByCall(c *check) {
 	madeByCall(c, func(_ inspector.Cursor, call *ast.CallExpr, t *code, made ast.Expr, where string) {
@@ -239,6 +243,9 @@ func transportByCall(c *check) {
 		ast.Inspect(made, func(n ast.Node) bool {
 			lit, is := n.(*ast.CompositeLit)
 			fresh = fresh || is && typeName(c.typeOf(lit)) == "net/http.Transport"
+			if id, is := n.(*ast.Ident); is && typeName(c.typeOf(id)) == "net/http.Transport" && declaredIn(c.object(id), t.body) {
+				fresh = fresh || slices.ContainsFunc(sources(c.unit, id, nil), func(e ast.Expr) bool { return mentions(e, transportName) })
+			}
 			return true
 		})
 		if fresh {

@@ -35,6 +35,9 @@ func statusNotRead(c *check) {
 func decodedUnseen(c *check, resp *types.Var, body *ast.BlockStmt) (to ast.Expr) {
 	read := false
 	for _, use := range c.uses[resp] {
+		if c.isTarget(use) {
+			continue
+		}
 		sel, is := use.Parent().Node().(*ast.SelectorExpr)
 		switch {
 		case !is || sel.Sel.Name != "Body" && sel.Sel.Name != "Header":
@@ -93,6 +96,8 @@ func tellsFailure(t types.Type, depth int) bool {
 		return false // an object is no list: decoding fails
 	case *types.Basic:
 		return false
+	case *types.Interface:
+		return t.NumMethods() > 0 // of an empty one the caller knows no more than that there was no error
 	}
 	return true
 }

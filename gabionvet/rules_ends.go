@@ -2,6 +2,7 @@ package gabionvet
 
 import (
 	"go/ast"
+	"go/token"
 	"go/types"
 	"regexp"
 
@@ -192,6 +193,15 @@ func handsOut(c *check, v *types.Var, fn ast.Node, body *ast.BlockStmt) bool {
 				if inner, is := at.Node().(*ast.SelectorExpr); is && inner.Sel.Name == "Close" {
 					continue
 				}
+				for { // return &Document{Body: resp.Body}, nil
+					un, isUnary := at.Node().(*ast.UnaryExpr)
+					_, isLit := at.Node().(*ast.CompositeLit)
+					_, isField := at.Node().(*ast.KeyValueExpr)
+					if !isLit && !isField && (!isUnary || un.Op != token.AND) {
+						break
+					}
+					at = at.Parent()
+				}
 				if ret, is := at.Node().(*ast.ReturnStmt); is && !errorReturned(c, ret) {
 					out = true
 					continue
@@ -253,7 +263,8 @@ func failureLost(c *check) {
 		case *ast.LabeledStmt:
 			continue
 		}
-		if !l.exit.out.has(ok, 0, 0) || l.exit.broken.has(ok, 0, 0) || !l.exit.round.has(failed, 0, 0) {
+		breaks := l.exit.broken.has(ok, 0, 0)
+		if !l.exit.out.has(ok, 0, 0) && !breaks || !l.exit.round.has(failed, 0, 0) {
 			continue
 		}
 		block, is := l.cursor.Parent().Node().(*ast.BlockStmt)
@@ -265,7 +276,7 @@ func failureLost(c *check) {
 			if s != l.stmt || !isReturn || len(ret.Results) == 0 {
 				continue
 			}
-			if e := ret.Results[len(ret.Results)-1]; isNoError(c, l, e) {
+			if e := ret.Results[len(ret.Results)-1]; isNoError(c, l, e) && (!breaks || c.isNil(e)) {
 				c.report(ret, nil, "this returns no error when every attempt of the loop above it failed: the caller goes on as if %s had succeeded; "+
 					"return the last attempt's error", called(l.attempts))
 			}

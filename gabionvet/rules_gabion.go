@@ -121,10 +121,24 @@ func checkLayers(c *check, r *region, at reached) {
 // loopsWithin says which loop that retries is in a function of the package that is called.
 func loopsWithin(c *check, call *ast.CallExpr) string {
 	t := c.targets[call]
-	for _, l := range c.loops {
-		if t != nil && l.fn == t.node {
-			if _, is := c.helpers[t.node]; !is {
-				return t.name + " has a loop that retries " + called(l.attempts)
+	if t == nil {
+		return ""
+	}
+	loops := func(t *code) *retryLoop {
+		for _, l := range c.loops {
+			if _, is := c.helpers[t.node]; !is && l.fn == t.node {
+				return l
+			}
+		}
+		return nil
+	}
+	if l := loops(t); l != nil {
+		return t.name + " has a loop that retries " + called(l.attempts)
+	}
+	for _, at := range reach(c.unit, t.body) { // as for each of several things
+		if inner := c.targets[at.call]; inner != nil && len(at.path) < 2 {
+			if l := loops(inner); l != nil && len(l.waits) > 0 {
+				return inner.name + ", which " + t.name + " calls, has a loop that retries " + called(l.attempts)
 			}
 		}
 	}
@@ -277,115 +291,4 @@ func longLived(c *check, call *ast.CallExpr) string {
 		return "pool"
 	}
 	return ""
-}
-
-var startNames = regexp.MustCompile(`(?i)^(main|run|start|serve|init|new|setup|open|build|make|execute|test|benchmark|example|listen|loop|boot)`)
-
-// perRequest says for what a place runs again: a request, a call, an iteration.
-func (c *check) perRequest(at inspector.Cursor, onlyHandlers bool) string {
-	for e := range at.Enclosing((*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)) {
-		var typ *ast.FuncType
-		name := ""
-		switch f := e.Node().(type) {
-		case *ast.FuncDecl:
-			typ, name = f.Type, f.Name.Name
-		case *ast.FuncLit:
-			typ = f.Type
-		}
-		if c.isHandlerType(typ) {
-			return "for each request"
-		}
-		if onlyHandlers || name == "" || startNames.MatchString(name) || len(typ.Params.List) == 0 || !isContext(c.typeOf(typ.Params.List[0].Type)) {
-			return ""
-		}
-		return "for each call of " + name
-	}
-	return ""
-}
-
-// escapes reports whether what an expression makes lives longer than the function, as far
-// as one can see: it is returned, stored, or given to others.
-func (u *unit) escapes(at inspector.Cursor, depth int) bool {
-	if depth > 4 {
-		return true
-	}
-	parent := at.Parent()
-	switch p := parent.Node().(type) {
-	case *ast.ParenExpr, *ast.UnaryExpr, *ast.TypeAssertExpr:
-		return u.escapes(parent, depth)
-	case *ast.SelectorExpr:
-		return false // used at once
-	case *ast.CallExpr:
-		f := u.callee(p)
-		return f == nil || f.Pkg() == nil || !ownWork(f.Pkg().Path())
-	case *ast.KeyValueExpr:
-		lit := parent.Parent()
-		if typeName(u.typeOf(lit.Node().(*ast.CompositeLit))) == "net/http.Client" {
-			return u.escapes(lit, depth)
-		}
-		return true
-	case *ast.AssignStmt:
-		for i, from := range p.Rhs {
-			if from == at.Node() && i < len(p.Lhs) {
-				return u.variableEscapes(p.Lhs[i], parent, depth)
-			}
-		}
-	case *ast.ValueSpec:
-		if len(p.Names) > 0 && len(p.Values) == 1 {
-			return u.variableEscapes(p.Names[0], parent, depth)
-		}
-	}
-	return true
-}
-
-// ownWork are packages whose functions don't keep what they are given.
-func ownWork(path string) bool {
-	path = unversioned(path)
-	return path == "github.com/gabion-go/gabion" || path == "github.com/sony/gobreaker"
-}
-
-func (u *unit) variableEscapes(to ast.Expr, at inspector.Cursor, depth int) bool {
-	id, is := to.(*ast.Ident)
-	fn, _, body := enclosing(at)
-	if !is || body == nil {
-		return true
-	}
-	obj := u.object(id)
-	if !declaredIn(obj, body) {
-		return true
-	}
-	for _, use := range u.uses[obj] {
-		if user, _, _ := enclosing(use); user != fn && !u.isWork(user) {
-			return true
-		}
-		if u.isTarget(use) {
-			continue
-		}
-		if u.escapes(use, depth+1) {
-			return true
-		}
-	}
-	return false
-}
-
-func (u *unit) isTarget(id inspector.Cursor) bool {
-	as, is := id.Parent().Node().(*ast.AssignStmt)
-	if !is {
-		return false
-	}
-	for _, to := range as.Lhs {
-		if to == id.Node() {
-			return true
-		}
-	}
-	return false
-}
-
-func (u *unit) isWork(fn ast.Node) bool {
-	for _, r := range u.regions {
-		if r.lit != nil && ast.Node(r.lit) == fn {
-			return true
-		}
-	}
-	return false
 }

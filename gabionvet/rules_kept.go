@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/types"
 	"regexp"
+	"slices"
 
 	"golang.org/x/tools/go/ast/inspector"
 )
@@ -76,6 +77,7 @@ func resetsOnce(c *check, call *ast.CallExpr) bool {
 
 // oneTimeoutForAll is G138.
 func oneTimeoutForAll(c *check) {
+	oneTimeoutForWork(c)
 	for _, l := range c.loops {
 		_, _, body := enclosing(l.cursor)
 		if body == nil {
@@ -96,6 +98,30 @@ func oneTimeoutForAll(c *check) {
 			}
 			c.report(call, nil, "this timeout begins before the loop on line %d and spans all its attempts: when the first one uses it up, those after it fail at once, and nothing was gained by them; "+
 				"make the context of an attempt in the loop", c.fset.Position(l.stmt.Pos()).Line)
+		})
+	}
+}
+
+// oneTimeoutForWork is the part of G138 for work that a function repeats: its name says that the timeout is for one attempt, and
+// the function that repeats it has it.
+func oneTimeoutForWork(c *check) {
+	for _, r := range c.regions {
+		at, found := c.root.FindNode(r.call)
+		_, _, body := enclosing(at)
+		if !found || body == nil {
+			continue
+		}
+		own(body, func(n ast.Node) {
+			as, is := n.(*ast.AssignStmt)
+			if !is || len(as.Rhs) != 1 || len(as.Lhs) != 2 || as.Pos() > r.call.Pos() {
+				return
+			}
+			call, is := as.Rhs[0].(*ast.CallExpr)
+			given := slices.ContainsFunc(r.call.Args, func(e ast.Expr) bool { return c.object(e) != nil && c.object(e) == c.object(as.Lhs[0]) })
+			if is && len(call.Args) > 1 && given && c.is(call, "context.WithTimeout", "context.WithTimeoutCause") && forOneAttempt.MatchString(source(call.Args[1])+" "+source(as.Lhs[0])) {
+				c.report(call, nil, "this timeout is for one attempt by its name, and spans all that %s makes: when the first one uses it up, no other is made; "+
+					"make the context of an attempt in the work", r.short)
+			}
 		})
 	}
 }

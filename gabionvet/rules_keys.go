@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/types"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/ast/inspector"
@@ -12,7 +13,7 @@ import (
 var (
 	noBody     = regexp.MustCompile(`^(NoBody|nil)$`)
 	keyText    = regexp.MustCompile(`(?i)idempot|request-?id-?key|dedup|client_?(request_?)?token|paypal-request-id`)
-	harmless   = regexp.MustCompile(`(?i)search|query|graphql|token|oauth|login|auth|lookup|find|list|read|metrics|health|_bulk|validate|check|status|ping|verify|rpc`)
+	harmless   = regexp.MustCompile(`(?i)search|query|quote|estimate|preview|graphql|token|oauth|login|auth|lookup|find|list|read|metrics|health|_bulk|validate|check|status|ping|verify|rpc`)
 	freshNames = regexp.MustCompile(`^(github\.com/google/uuid\.(New|NewString|NewRandom|NewUUID|NewV[67]|Must)|github\.com/gofrs/uuid\.(NewV[14567]|Must)|` +
 		`github\.com/gabion-go/gabion\.NewKey|github\.com/oklog/ulid\.(Make|New|MustNew)|github\.com/rs/xid\.New|github\.com/segmentio/ksuid\.New|` +
 		`github\.com/satori/go\.uuid\.NewV[14]|crypto/rand\.(Text|Int)|time\.Now|github\.com/lithammer/shortuuid\.New|math/rand\.\w+|github\.com/hashicorp/go-uuid\.GenerateUUID|` +
@@ -117,6 +118,7 @@ func (c *check) checkKeyOption(call *ast.CallExpr) {
 
 // keysGiven returns the values that code gives as idempotency keys: as a header, an argument, or a field.
 func keysGiven(u *unit, body *ast.BlockStmt) (keys []ast.Expr) {
+	pay := slices.ContainsFunc(directCalls(body), func(call *ast.CallExpr) bool { return isNamed(call, pays) })
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
@@ -125,12 +127,13 @@ func keysGiven(u *unit, body *ast.BlockStmt) (keys []ast.Expr) {
 			}
 		case *ast.KeyValueExpr:
 			tv := u.info.Types[n.Key]
-			if id, is := n.Key.(*ast.Ident); is && keyText.MatchString(id.Name) || tv.Value != nil && keyText.MatchString(tv.Value.ExactString()) {
+			if id, is := n.Key.(*ast.Ident); is && (keyText.MatchString(id.Name) || pay && payKey.MatchString(id.Name)) || tv.Value != nil && keyText.MatchString(tv.Value.ExactString()) {
 				keys = append(keys, n.Value)
 			}
 		case *ast.AssignStmt:
 			for i, to := range n.Lhs {
-				if len(n.Lhs) == len(n.Rhs) && holdsKey(u, to) {
+				sel, is := to.(*ast.SelectorExpr)
+				if len(n.Lhs) == len(n.Rhs) && (holdsKey(u, to) || pay && is && payKey.MatchString(sel.Sel.Name)) {
 					keys = append(keys, n.Rhs[i])
 				}
 			}
@@ -139,6 +142,9 @@ func keysGiven(u *unit, body *ast.BlockStmt) (keys []ast.Expr) {
 	})
 	return keys
 }
+
+// payKey are the names of a field by which who is asked to pay knows the second call.
+var payKey = regexp.MustCompile(`^(Key|Ref|Reference|Nonce|(Request|Payment|Transfer|Transaction|Order|Charge|Refund|Intent|Booking|Client)(ID|Id|Ref|Reference|Key))$`)
 
 // holdsKey reports whether a field, or an element of a map, is for an idempotency key.
 func holdsKey(u *unit, to ast.Expr) bool {
@@ -169,7 +175,7 @@ func (u *unit) keyGiven(call *ast.CallExpr) ast.Expr {
 	case (name.Name == "SetIdempotencyKey" || name.Name == "WithIdempotencyKey") && len(call.Args) == 1:
 		return call.Args[0]
 	}
-	if sig, is := u.typeOf(call.Fun).(*types.Signature); is {
+	if sig, is := signature(u.typeOf(call.Fun)); is {
 		for i := range min(sig.Params().Len(), len(call.Args)) {
 			if p := sig.Params().At(i); keyText.MatchString(p.Name()) && isText(p.Type()) {
 				return call.Args[i]

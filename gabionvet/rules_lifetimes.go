@@ -171,6 +171,10 @@ func contextLost(c *check) {
 			return
 		}
 		name, handler := c.contextInScope(at)
+		if by, of := lostInHelper(c, at, call); by != "" && name == "" && !c.meansToOutlive(at, call) {
+			c.report(call, nil, "%s has no context, so what it calls here goes on when the caller has given up: %s has one, %s; take a context as a parameter", c.enclosingDecl(call).Name.Name, by, of)
+			return
+		}
 		if name == "" || !handler && !c.derivesTimeout(at) || c.meansToOutlive(at, call) {
 			return
 		}

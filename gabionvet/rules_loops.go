@@ -193,7 +193,13 @@ func (c *check) jitterFix(l *retryLoop, w wait) []analysis.SuggestedFix {
 // loopWithoutBound is G102.
 func loopWithoutBound(c *check) {
 	endlessRecursion(c)
+	restartsItself(c)
+	c.eachCall(func(_ inspector.Cursor, call *ast.CallExpr) { endlessLibrary(c, call) })
 	for _, l := range c.loops {
+		if v := neverCounted(c, l); v != nil {
+			c.report(l.stmt, nil, "nothing in this loop changes %s, so its condition is no bound: it repeats %s until that succeeds, or its context ends; count the attempts", v.Name(), called(l.attempts))
+			continue
+		}
 		if l.bounded() || len(l.waits) == 0 && !endlessHead(l.stmt) {
 			continue
 		}
@@ -228,6 +234,7 @@ var contextEnd = regexp.MustCompile(`^(Done|Err|Cause|ctxErr|SleepWithContext|Sl
 // sleepDeafToContext is G103.
 func sleepDeafToContext(c *check) {
 	endlessWithContext(c)
+	goesOnAfterEnd(c)
 	c.eachCall(func(at inspector.Cursor, call *ast.CallExpr) { deafLibrary(c, at, call) })
 	for _, l := range c.loops {
 		if hearsEnd(l.code()) {

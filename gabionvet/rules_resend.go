@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"go/types"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -27,6 +28,7 @@ func (c *check) checkResend(r repeated, at reached) {
 		c.checkSameRequest(r, at)
 		return
 	default:
+		checkGivenReader(c, r, at)
 		return
 	}
 	v := given(c.unit, readFrom(c.unit, body), at.path)
@@ -39,6 +41,24 @@ func (c *check) checkResend(r repeated, at reached) {
 	}
 	c.report(where, nil, "%s sends the same reader on every attempt%s: the first one reads %s to its end, so the second sends an empty body, or fails; "+
 		"make a reader of the bytes for each attempt, as bytes.NewReader(data) does", c.loopName(r), through(at), v.Name())
+}
+
+// checkGivenReader finds an attempt behind an interface that is given what the attempt before it has read.
+func checkGivenReader(c *check, r repeated, at reached) {
+	if r.loop == nil || len(at.path) > 0 || !slices.Contains(r.loop.attempts, at.call) || !isDynamic(c.unit, at.call) {
+		return
+	}
+	for _, arg := range at.call.Args {
+		v, is := c.object(arg).(*types.Var)
+		if !is || v.IsField() || !r.outside(v, nil) || mentions(r.node, rewindName) || c.changesIn(v, r.node) {
+			continue
+		}
+		switch typeName(c.typeOf(arg)) {
+		case "io.Reader", "io.ReadCloser", "os.File", "bytes.Buffer", "bufio.Reader":
+			c.report(arg, nil, "%s gives the same reader to every attempt: the first one reads %s to its end, so the second has nothing left of it; "+
+				"make a reader in each attempt, or seek to its beginning", c.loopName(r), v.Name())
+		}
+	}
 }
 
 // given returns the variable that an expression names, or for a parameter of what is followed, the one that it is given.

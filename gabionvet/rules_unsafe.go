@@ -75,7 +75,7 @@ func repeatsBlindly(c *check, r repeated, at reached) bool {
 	case r.loop != nil && !c.repeatsAnswerless(r.loop, at.top):
 		return false
 	case r.loop != nil:
-		return len(at.path) == 0 && c.sends(at.call) || !c.asks(r.loop)
+		return len(at.path) == 0 && c.sends(at.call) || !c.asks(r.loop) || asksTimeout(c, r.loop)
 	case r.by != nil && r.by.own != nil:
 		return !c.asks(r.by.own) && !c.asks(&retryLoop{stmt: r.body})
 	case r.by == nil: // a function that calls itself
@@ -83,6 +83,17 @@ func repeatsBlindly(c *check, r repeated, at reached) bool {
 	}
 	return len(at.path) == 0 && c.sends(at.call) || !mentions(r.body, asksError)
 }
+
+// asksTimeout reports whether a loop repeats what a function of the package says yes to, and that asks for a timeout: it is the
+// error after which the work may have been done.
+func asksTimeout(c *check, l *retryLoop) bool {
+	return slices.ContainsFunc(directCalls(l.code()), func(call *ast.CallExpr) bool {
+		t := c.targets[call]
+		return t != nil && judgesError(c, t) && judgeName.MatchString(t.name) && mentions(t.body, timeoutName)
+	})
+}
+
+var timeoutName = regexp.MustCompile(`^(Timeout|DeadlineExceeded|ErrDeadlineExceeded)$`)
 
 // safeWay reports whether the functions by which a call is reached, or that it stands in, speak of
 // idempotency or of something that may be done twice.
@@ -103,6 +114,9 @@ func (c *check) unsafe(r repeated, at reached) string {
 	}
 	if f := c.callee(at.call); f != nil && (createsByGRPC(f) || paysByInterface(c, f, at.call)) {
 		return f.Name()
+	}
+	if c.is(at.call, "net/smtp.SendMail") {
+		return "a mail"
 	}
 	if posts(c, at) {
 		return "a POST"
@@ -245,7 +259,11 @@ func ownTransaction(c *check, r repeated, call *ast.CallExpr) bool {
 	if !is || !isTransaction(c.typeOf(sel.X)) {
 		return is
 	}
-	return slices.ContainsFunc(r.runs, func(at reached) bool {
+	runs := r.runs
+	if r.by != nil && r.by.own != nil { // the helper begins it
+		runs = append(runs[:len(runs):len(runs)], reach(c.unit, r.by.own.body)...)
+	}
+	return slices.ContainsFunc(runs, func(at reached) bool {
 		name := calledName(at.call)
 		return name != nil && (name.Name == "Begin" || name.Name == "BeginTx" || name.Name == "Beginx" || name.Name == "BeginTxx")
 	})
@@ -281,7 +299,7 @@ func createsByGRPC(f *types.Func) bool {
 	return !hasKeyField(fields)
 }
 
-var pays = regexp.MustCompile(`^(Charge|Capture|Pay|Payout|Refund|Transfer|Deposit|Withdraw|Debit|Credit|Purchase|Book|TopUp|(Create|Place|Submit|Send)(Order|Payment|Charge|Transfer|Payout|Booking|Refund))([A-Z]|$)`)
+var pays = regexp.MustCompile(`^(Charge|Capture|Pay|Payout|Refund|Transfer|Deposit|Withdraw|Debit|Credit|Purchase|Book|TopUp|(Create|Place|Submit|Send)(Order|Payment|Charge|Transfer|Payout|Booking|Refund|Invoice|Mail|Email|SMS))([A-Z]|$)`)
 
 // paysByInterface reports whether a method of an interface of the package moves money or goods, by its name, and takes nothing
 // by which the other side would know the second call.
@@ -315,48 +333,6 @@ func hasKeyField(fields *types.Struct) bool {
 }
 
 func (c *check) setsKeyIn(e ast.Expr) bool { return c.setsKey(e) }
-
-// unknowns are the errors that say that work may have been done.
-var unknowns = []string{
-	"github.com/gabion-go/gabion/policy.OutcomeUnknown", "github.com/gabion-go/gabion.KeyOutcomeUnknown",
-	"github.com/gabion-go/gabion/gabionsql.ErrCommitUnknown", "github.com/gabion-go/gabion/idempotency.ErrUnknown",
-}
-
-// repeatsUnknown finds the same call after an error that says that it may have been done.
-func repeatsUnknown(c *check, at inspector.Cursor, call *ast.CallExpr) {
-	branch, is := at.Parent().Node().(*ast.IfStmt)
-	if !is || branch.Cond != ast.Expr(call) || !c.is(call, "errors.Is") || len(call.Args) != 2 || !isUnknown(c, call.Args[1]) {
-		return
-	}
-	fn, _, _ := enclosing(at)
-	if c.setsKey(fn) || mentions(fn, withKey) {
-		return
-	}
-	for _, again := range directCalls(branch.Body) {
-		f := c.callee(again)
-		for _, first := range c.values[c.object(call.Args[0])] {
-			if first, is := first.(*ast.CallExpr); is && first != again && f != nil && f == c.callee(first) && first.Pos() < branch.Pos() {
-				c.report(again, nil, "this repeats %s after an error that says that it may have been done, without an idempotency key: it is done twice, such as charging a card; "+
-					"give gabion.Do a key with gabion.WithKey, or find out first what became of it", source(again.Fun))
-			}
-		}
-	}
-}
-
-var withKey = regexp.MustCompile(`^(WithKey|DeriveKey|NewKey|KeyFor)$`)
-
-func isUnknown(c *check, e ast.Expr) bool {
-	obj := c.object(e)
-	if obj == nil || obj.Pkg() == nil {
-		return false
-	}
-	for _, name := range unknowns {
-		if unversioned(obj.Pkg().Path())+"."+obj.Name() == name {
-			return true
-		}
-	}
-	return false
-}
 
 // repeatsAnswerless reports whether the call is what the loop repeats after an error.
 func (c *check) repeatsAnswerless(l *retryLoop, call *ast.CallExpr) bool {
@@ -393,6 +369,10 @@ func (u *unit) setsKey(n ast.Node) (found bool) {
 			found = found || keyText.MatchString(n.Name) && n.Name != "WithIdempotent"
 		case *ast.BasicLit:
 			found = found || keyText.MatchString(n.Value)
+		case *ast.SelectorExpr: // gabionhttp.HeaderKey
+			if v := u.info.Types[n].Value; v != nil && v.Kind() == constant.String {
+				found = found || keyText.MatchString(constant.StringVal(v))
+			}
 		}
 		return !found
 	})

@@ -152,6 +152,7 @@ func mayWait(c *check, l *retryLoop) (may bool) {
 
 // retryAfterIgnored is G134.
 func retryAfterIgnored(c *check) {
+	dateIgnored(c)
 	for _, l := range c.loops {
 		if len(l.waits) == 0 || !namesTooMany(l.body) || c.says(retryAfter) || saysText(c.unit, "retry-after") {
 			continue
@@ -266,3 +267,43 @@ func canEnd(u *unit, v *types.Var) bool {
 		return is && u.is(call, derive...)
 	})
 }
+
+// endlessLibrary is the part of G102 that finds a retry library which is told to have no bound.
+func endlessLibrary(c *check, call *ast.CallExpr) {
+	name := c.fullName(call)
+	avast := strings.HasPrefix(name, "github.com/avast/retry-go.Do")
+	for _, arg := range call.Args {
+		opt, is := ast.Unparen(arg).(*ast.CallExpr)
+		if !is || !avast && !strings.HasPrefix(name, "github.com/cenkalti/backoff.Retry") || mentions(call, bounds) {
+			continue
+		}
+		constantly := c.is(opt, "github.com/cenkalti/backoff.NewConstantBackOff") && !strings.HasPrefix(c.callee(call).Pkg().Path(), "github.com/cenkalti/backoff/v5")
+		zero := len(opt.Args) == 1 && c.is(opt, "github.com/avast/retry-go.Attempts", "github.com/avast/retry-go.UntilSucceeded", "github.com/cenkalti/backoff.WithMaxElapsedTime") && isZero(c, opt.Args[0])
+		if constantly || zero || c.is(opt, "github.com/avast/retry-go.UntilSucceeded") {
+			c.report(opt, nil, "%s has no bound here: nothing ends it while the dependency is down, and the caller waits for ever; "+
+				"give it a number of attempts, or a context with a deadline", shortName(c.callee(call)))
+		}
+	}
+}
+
+var bounds = regexp.MustCompile(`^(Context|WithContext|WithMaxRetries|WithMaxTries)$`)
+
+// dateIgnored is the part of G134 that finds a Retry-After which is read as a number alone, and is 0 if it is a date.
+func dateIgnored(c *check) {
+	c.eachCall(func(at inspector.Cursor, call *ast.CallExpr) {
+		as, is := at.Parent().Node().(*ast.AssignStmt)
+		if !is || len(as.Lhs) != 2 || len(call.Args) == 0 || source(as.Lhs[1]) != "_" || !c.is(call, "strconv.Atoi", "strconv.ParseInt") {
+			return
+		}
+		for _, from := range append(sources(c.unit, call.Args[0], nil), call.Args[0]) {
+			get, is := from.(*ast.CallExpr)
+			if is && len(get.Args) == 1 && isNamed(get, getName) && strings.EqualFold(constantText(c, get.Args[0]), "retry-after") {
+				c.report(call, nil, "a Retry-After may be a date, which is no number: the error is dropped and the wait becomes 0, so the server is asked again at once, just when it said when; "+
+					"read it by http.ParseTime too, and wait for a time of your own if it is neither")
+				return
+			}
+		}
+	})
+}
+
+var getName = regexp.MustCompile(`^Get$`)

@@ -93,6 +93,9 @@ func (w *taking) loop(s ast.Stmt, in int) int {
 	}
 	w.loops = append(w.loops, s)
 	body := loopBody(s).List
+	if r, is := s.(*ast.RangeStmt); is && w.c.object(r.X) == types.Object(w.ch) || w.left == 0 && in > 1 && !w.startsIn(s) && !w.leavesFirst(s) {
+		in = 0
+	}
 	once := w.block(body, in)
 	out := once
 	if once != gone {
@@ -106,6 +109,11 @@ func (w *taking) loop(s ast.Stmt, in int) int {
 		return gone
 	}
 	return max(in, once, out)
+}
+
+// leavesFirst reports whether a loop that receives may return after the first result that is a success.
+func (w *taking) leavesFirst(s ast.Stmt) (leaves bool) {
+	return endsWithSuccess(w.c.unit, s)
 }
 
 func (w *taking) startsIn(n ast.Node) (found bool) {
@@ -136,9 +144,7 @@ func (w *taking) node(n ast.Node, in int) int {
 			if n.Op != token.ARROW || w.c.object(n.X) != types.Object(w.ch) {
 				break
 			}
-			if in--; len(w.loops) > 0 && !w.startsIn(w.loops[len(w.loops)-1]) {
-				in = 0
-			}
+			in--
 		}
 		return true
 	})

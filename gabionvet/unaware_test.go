@@ -25,46 +25,51 @@ func TestMistakesPlantedUnaware(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, set := range []string{"one", "two", "three", "four", "five", "six", "seven", "eight"} {
-		list, err := os.ReadFile("testdata/src/unaware/" + set + "/mistakes.txt")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var names []string
-		rules, place := map[string]string{}, map[string]string{}
-		for line := range strings.Lines(string(list)) {
-			f := strings.Split(strings.TrimSpace(line), " | ")
-			if len(f) != 4 {
-				continue
+	for _, set := range []string{"one", "two", "three", "four", "five", "six", "seven", "eight", "nine"} {
+		t.Run(set, func(t *testing.T) {
+			list, err := os.ReadFile("testdata/src/unaware/" + set + "/mistakes.txt")
+			if err != nil {
+				t.Fatal(err)
 			}
-			name := "unaware/" + set + "/" + strings.TrimSuffix(f[0], "/"+f[0][4:])
-			names, rules[name], place[name] = append(names, name), f[1], f[2]
-			if src, err := os.ReadFile("testdata/src/unaware/" + set + "/" + f[0]); err != nil || !strings.Contains(string(src), f[2]) {
-				t.Errorf("%s does not have %q: %v", name, f[2], err)
+			var names []string
+			rules, place := map[string]string{}, map[string]string{}
+			for line := range strings.Lines(string(list)) {
+				f := strings.Split(strings.TrimSpace(line), " | ")
+				if len(f) != 4 {
+					continue
+				}
+				name := "unaware/" + set + "/" + strings.TrimSuffix(f[0], "/"+f[0][4:])
+				names, rules[name], place[name] = append(names, name), f[1], f[2]
+				if src, err := os.ReadFile("testdata/src/unaware/" + set + "/" + f[0]); err != nil || !strings.Contains(string(src), f[2]) {
+					t.Errorf("%s does not have %q: %v", name, f[2], err)
+				}
 			}
-		}
-		found := map[string][]string{}
-		for _, r := range analysistest.Run(collected{t}, analysistest.TestData(), gabionvet.Everything, names...) {
-			for _, d := range r.Diagnostics {
-				found[r.Pass.Pkg.Path()] = append(found[r.Pass.Pkg.Path()], d.Category)
+			found := map[string][]string{}
+			for _, r := range analysistest.Run(collected{t}, analysistest.TestData(), gabionvet.Everything, names...) {
+				for _, e := range r.Pass.TypeErrors {
+					t.Errorf("%s does not type-check: %v", r.Pass.Pkg.Path(), e)
+				}
+				for _, d := range r.Diagnostics {
+					found[r.Pass.Pkg.Path()] = append(found[r.Pass.Pkg.Path()], d.Category)
+				}
 			}
-		}
-		n, ofRule := 0, regexp.MustCompile(`^G1[0-9]{2}$`)
-		for _, name := range names {
-			switch is := slices.Contains(found[name], rules[name]); {
-			case is:
-				n++
-			case ofRule.MatchString(rules[name]):
-				t.Errorf("%s: %s finds nothing, but %v does", name, rules[name], found[name])
-			}
-		}
-		if want := fmt.Sprintf("| %s | %d of %d |", set, n, len(names)); len(names) < 13 || !strings.Contains(string(page), want) {
-			t.Errorf("the page does not have %q", want)
-		}
-		if os.Getenv("SHOW") != "" {
+			n, ofRule := 0, regexp.MustCompile(`^G1[0-9]{2}$`)
 			for _, name := range names {
-				t.Log(name, rules[name], found[name])
+				switch is := slices.Contains(found[name], rules[name]); {
+				case is:
+					n++
+				case ofRule.MatchString(rules[name]):
+					t.Errorf("%s: %s finds nothing, but %v does", name, rules[name], found[name])
+				}
 			}
-		}
+			if want := fmt.Sprintf("| %s | %d of %d |", set, n, len(names)); len(names) < 13 || !strings.Contains(string(page), want) {
+				t.Errorf("the page does not have %q", want)
+			}
+			if os.Getenv("SHOW") != "" {
+				for _, name := range names {
+					t.Log(name, rules[name], found[name])
+				}
+			}
+		})
 	}
 }

@@ -296,6 +296,15 @@ func (u *unit) typeOf(e ast.Expr) types.Type {
 	return u.info.TypeOf(e)
 }
 
+// signature is that of a value that can be called, whatever its type is named.
+func signature(t types.Type) (*types.Signature, bool) {
+	if t == nil {
+		return nil, false
+	}
+	sig, is := t.Underlying().(*types.Signature)
+	return sig, is
+}
+
 func isError(t types.Type) bool {
 	return t != nil && types.Identical(t, types.Universe.Lookup("error").Type())
 }

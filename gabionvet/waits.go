@@ -122,7 +122,7 @@ func pause(u *unit, call *ast.CallExpr, depth int) (d ast.Expr, deaf, is bool) {
 	if id == nil || !pauses.MatchString(id.Name) || !takesDuration(u, call) {
 		return nil, false, false
 	}
-	sig, isFunc := u.typeOf(call.Fun).(*types.Signature)
+	sig, isFunc := signature(u.typeOf(call.Fun))
 	return call.Args[len(call.Args)-1], isFunc && !takesContext(sig), true
 }
 

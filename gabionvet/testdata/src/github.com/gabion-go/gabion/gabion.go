@@ -25,6 +25,9 @@ func Key(ctx context.Context) string                                         { r
 func NewKey() string                                                         { return "" }
 func WithKey(key string) CallOption                                          { return CallOption{} }
 func WithIdempotent() CallOption                                             { return CallOption{} }
+func WithOperation(name string) CallOption                                   { return CallOption{} }
+
+func WithClassify[T any](f func(T, error) policy.Outcome) CallOption { return CallOption{} }
 
 func Do[T any](ctx context.Context, d *Dependency, work func(context.Context) (T, error), opts ...CallOption) (t T, err error) {
 	return t, nil

@@ -1,9 +1,17 @@
 // Package retryablehttp stands in for the real one.
 package retryablehttp
 
-import "net/http"
+import (
+	"net/http"
+	"time"
+)
 
-type Client struct{ RetryMax int }
+type Client struct {
+	RetryMax     int
+	RetryWaitMax time.Duration
+}
+
+func (c *Client) StandardClient() *http.Client { return nil }
 
 func NewClient() *Client { return &Client{RetryMax: 4} }
 

@@ -1,7 +1,12 @@
 // Package gobreaker stands in for the real one.
 package gobreaker
 
-import "time"
+import (
+	"errors"
+	"time"
+)
+
+var ErrOpenState = errors.New("open")
 
 type Settings struct {
 	Name    string

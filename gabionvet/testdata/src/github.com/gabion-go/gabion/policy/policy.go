@@ -1,7 +1,19 @@
 // Package policy stands in for the real one.
 package policy
 
-type Policy struct{}
+import "time"
+
+type Policy struct {
+	Safe    bool
+	Timeout Timeout
+	Retry   Retry
+}
+
+type Timeout struct{ Call, Attempt time.Duration }
+
+type Retry struct{ Attempts int }
+
+type Outcome struct{}
 
 type Reason uint8
 
@@ -11,3 +23,5 @@ const (
 )
 
 func (Reason) Error() string { return "" }
+
+func Preset(name string) (Policy, bool) { return Policy{}, false }
