@@ -125,8 +125,8 @@ func (r *reader) sizes(it item, f *namedFault) {
 	}
 	it.limit(&f.Limit)
 	switch {
-	case f.Status != 0 && !slices.Contains(sim.Statuses(), int(f.Status)):
-		it.fail("status", fmt.Sprintf("status %d is not known", f.Status), "write 429, 500, 503 or 529")
+	case f.Status != 0 && !sim.MayAnswer(int(f.Status)):
+		it.fail("status", fmt.Sprintf("status %d is not known", f.Status), "write one from 400 to 599, such as 503")
 	case f.Status == 500 && f.RetryAfter > 0:
 		it.fail("retry_after", "a 500 names no time to come again", "write status: 503, or remove it")
 	case f.CostsWork && f.kind == sim.Errors && (f.AfterWork || f.Status == 500):
