@@ -10,6 +10,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/internal/outcome"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -59,7 +60,7 @@ func (f *httpAttempt) answered(now func() time.Time) policy.Outcome {
 		o.After, o.HasAfter = emptied(f.resp.Header, now, f.of.meter.quotas...)
 		o.Empty = o.HasAfter
 	}
-	o.Code = statusText(f.resp.StatusCode)
+	o.Code = outcome.StatusText(f.resp.StatusCode)
 	if f.unread {
 		o.Effect = policy.UnknownEffect
 	}

@@ -4,39 +4,14 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/internal/outcome"
 	"github.com/gabion-go/gabion/policy"
 )
-
-// meanings are the statuses that don't mean what their hundreds mean, all of them of failures. What may
-// have happened is known only where the server says that it did not begin.
-var meanings = map[int]policy.Outcome{
-	http.StatusRequestTimeout:          {Class: policy.ClassTimeout, Effect: policy.UnknownEffect},
-	http.StatusTooManyRequests:         {Class: policy.ClassThrottled, Undone: true},
-	http.StatusNotImplemented:          {Class: policy.ClassClient, Effect: policy.UnknownEffect},
-	http.StatusBadGateway:              {Class: policy.ClassServer, Effect: policy.UnknownEffect},
-	http.StatusServiceUnavailable:      {Class: policy.ClassServer, Effect: policy.UnknownEffect, Busy: true},
-	http.StatusGatewayTimeout:          {Class: policy.ClassTimeout, Effect: policy.UnknownEffect},
-	http.StatusHTTPVersionNotSupported: {Class: policy.ClassClient, Effect: policy.UnknownEffect},
-	statusOverloaded:                   {Class: policy.ClassServer, Effect: policy.UnknownEffect, Busy: true},
-}
-
-// statusOverloaded is what model providers answer when all of their service is too
-// busy. It is not registered, and says nothing of what was done.
-const statusOverloaded = 529
-
-// byHundred is what all other statuses mean. A 500 may be a bug and not a blip,
-// so it is tried once more and no more.
-var byHundred = [...]policy.Outcome{
-	1: {Class: policy.ClassSuccess}, 2: {Class: policy.ClassSuccess}, 3: {Class: policy.ClassSuccess},
-	4: {Class: policy.ClassClient},
-	5: {Class: policy.ClassServer, Effect: policy.UnknownEffect, Once: true},
-}
 
 // outcomeOf says what a response means: by what it says of the request's key, by
 // its status, unless the policy says otherwise, and by the hints that servers give
@@ -49,7 +24,7 @@ func outcomeOf(resp *http.Response, said gabion.KeyProblem, p *policy.HTTP, now 
 		return succeeded(resp, now)
 	}
 	waits := said == gabion.KeyInFlight || inProgress(resp)
-	o := byStatus(resp.StatusCode)
+	o := outcome.ByStatus(resp.StatusCode)
 	switch {
 	case waits:
 		// Come back later. Only this key has to wait.
@@ -57,12 +32,12 @@ func outcomeOf(resp *http.Response, said gabion.KeyProblem, p *policy.HTTP, now 
 	default:
 		o = hinted(resp, o, now)
 	}
-	o = listed(resp.StatusCode, p, o)
+	o = outcome.Listed(resp.StatusCode, p, o)
 	if o.Class == policy.ClassSuccess {
 		return succeeded(resp, now)
 	}
 	if unbegun(resp) {
-		o = declined(resp, o)
+		o = outcome.Declined(resp.StatusCode, o, says(resp.Header, headerShouldRetry, "false"))
 	}
 	o.Stop = stops(resp) || waits && replayed(resp)
 	switch {
@@ -94,36 +69,6 @@ func comeBack(h http.Header, now func() time.Time) (time.Duration, bool) {
 	return emptied(h, now)
 }
 
-// statusDigits are the three digits of every status that has three.
-var statusDigits = func() string {
-	var b strings.Builder
-	for code := 100; code < 1000; code++ {
-		b.WriteString(strconv.Itoa(code))
-	}
-	return b.String()
-}()
-
-// statusText is the status as [policy.Outcome.Code] says it, without an allocation.
-func statusText(code int) string {
-	if code < 100 || code > 999 {
-		return "" // no status
-	}
-	at := 3 * (code - 100)
-	return statusDigits[at : at+3]
-}
-
-func byStatus(code int) policy.Outcome {
-	if code >= 400 {
-		if o, ok := meanings[code]; ok {
-			return o
-		}
-	}
-	if h := code / 100; h >= 1 && h < len(byHundred) {
-		return byHundred[h]
-	}
-	return policy.Failed(policy.ClassUnclassified)
-}
-
 // hinted corrects o by what the server says of its own failure.
 func hinted(resp *http.Response, o policy.Outcome, now func() time.Time) policy.Outcome {
 	if conflicts(resp) {
@@ -138,7 +83,7 @@ func hinted(resp *http.Response, o policy.Outcome, now func() time.Time) policy.
 		o.Busy, o.Alone = o.Busy || strings.HasSuffix(why, "-concurrency"), why == "resource-specific"
 	}
 	if o.Class != policy.ClassSuccess && says(resp.Header, "Stripe-Should-Retry", "true") {
-		return retryable(o)
+		return outcome.Retryable(o)
 	}
 	return o
 }
@@ -151,30 +96,6 @@ func usedUp(resp *http.Response, now func() time.Time) bool {
 	}
 	_, named := comeBack(resp.Header, now)
 	return named
-}
-
-// listed lets the policy have the last word on a status. A status in both lists
-// is permanent: the list that retries less wins.
-func listed(code int, p *policy.HTTP, o policy.Outcome) policy.Outcome {
-	no, yes := slices.Contains(p.Permanent, code), slices.Contains(p.Transient, code)
-	if (no || yes) && code < 400 {
-		o.Effect = policy.UnknownEffect // a failure dressed as a success
-	}
-	switch {
-	case no:
-		o.Class, o.Busy = policy.ClassClient, false
-	case yes:
-		return retryable(o)
-	}
-	return o
-}
-
-func retryable(o policy.Outcome) policy.Outcome {
-	if !o.Class.Transient() {
-		o.Class = policy.ClassServer
-	}
-	o.Once = false
-	return o
 }
 
 // stops reports whether the server, or a layer before it, said not to retry. A
@@ -192,19 +113,6 @@ func stops(resp *http.Response) bool {
 // others.
 func unbegun(resp *http.Response) bool {
 	return resp.StatusCode >= 500 && resp.Header[HeaderRefused] != nil && resp.Header[HeaderGaveUp] == nil
-}
-
-// declined is what the refusal of an [Admission] means. Nothing was done. The server works
-// and has no room, so that the breaker stays closed, and calls are spaced instead; unless
-// only this tenant or this priority had too many.
-func declined(resp *http.Response, o policy.Outcome) policy.Outcome {
-	o.Effect, o.Undone = policy.NoEffect, true
-	if resp.StatusCode == http.StatusServiceUnavailable && o.Class == policy.ClassServer {
-		o.Class = policy.ClassThrottled
-		o.Alone = !says(resp.Header, headerShouldRetry, "false")
-		o.Busy = !o.Alone
-	}
-	return o
 }
 
 func replayed(resp *http.Response) bool { return says(resp.Header, "Idempotent-Replayed", "true") }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/internal/outcome"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -30,7 +31,7 @@ func (e *StatusError) Outcome() policy.Outcome {
 	if e.GRPC != policy.GRPCOK {
 		return classify.Rules{}.GRPCCode(e.GRPC)
 	}
-	if o := byStatus(e.Code); o.Class != policy.ClassSuccess {
+	if o := outcome.ByStatus(e.Code); o.Class != policy.ClassSuccess {
 		return o
 	}
 	return policy.Failed(policy.ClassServer)

@@ -21,6 +21,11 @@ type Foreign struct {
 	// scenario's policy in whose place one stands, as are its key and its trust. Where there is one
 	// policy, it stands for all of the scenario's.
 	Policies map[string]policy.Policy
+
+	// Repeats are the failures that a route sends again, by its name: statuses as "503", "5xx" or "500-504", "refused" for
+	// what was never sent, "reset" for a connection that broke after that, and "timeout" for an attempt without an answer.
+	// A route without an entry sends again what its policy does.
+	Repeats map[string][]string
 }
 
 // side is what goes by the policies of another system, under the names that as gives them.
@@ -34,14 +39,18 @@ func (f *Foreign) side(as map[string]string) (scenario.Policies, error) {
 			only, all = name, true
 		}
 	}
+	route := func(name string) (called string, asked bool) {
+		called, asked = as[name]
+		switch {
+		case all:
+			return only, true
+		case asked:
+			return called, true
+		}
+		return name, false
+	}
 	find := func(name string) (policy.Policy, bool, error) {
-		called, asked := as[name]
-		if all {
-			called, asked = only, true
-		}
-		if !asked {
-			called = name
-		}
+		called, asked := route(name)
 		p, ok := f.Policies[called]
 		if !ok && (asked || len(as) == 0) {
 			return p, false, fmt.Errorf("%s has no route %s; it has %s: say which one counts for %s", f.Name, called, f.routes(), name)
@@ -55,7 +64,11 @@ func (f *Foreign) side(as map[string]string) (scenario.Policies, error) {
 		}
 		return foreign.InPlace(theirs, p), nil
 	}
-	return scenario.Policies{Name: f.Name, Edit: edit}, nil
+	repeats := func(name string) []string {
+		called, _ := route(name)
+		return f.Repeats[called]
+	}
+	return scenario.Policies{Name: f.Name, Edit: edit, Repeats: repeats}, nil
 }
 
 func (f *Foreign) routes() string {

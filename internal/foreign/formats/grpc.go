@@ -32,9 +32,10 @@ func readGRPC(f *foreign.File) *foreign.Import {
 	}
 	exact, _ := grpcconfig.Parse(f.Name, f.Text, grpcconfig.Options{Exact: true})
 	for i, m := range c.Methods {
+		plays := exact.Methods[i].Policy
 		in.Routes = append(in.Routes, foreign.Route{
 			Dependency: m.Dependency, Title: m.Spoken(), Line: m.Line,
-			Policy: m.Policy, Plays: exact.Methods[i].Policy, From: m.From,
+			Policy: m.Policy, Plays: plays, Repeats: repeatsOfGRPC(&plays.GRPC), From: m.From,
 		})
 	}
 	for _, n := range c.Notes {

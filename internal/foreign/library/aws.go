@@ -158,6 +158,7 @@ func profile(w *foreign.Walker, name string, line int, mode, most *foreign.Value
 		}, "retry.budget", "retry.backoff")
 	}
 	d.says(most, func(p *policy.Policy) { p.Retry.Attempts = tries }, "retry.attempts")
+	d.resends("429", "500", "502", "503", "504") // 429 where the answer says that it throttles
 	d.repeats(first(mode, most), "an SDK")
 	d.done()
 }

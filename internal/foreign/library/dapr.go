@@ -236,7 +236,18 @@ func (d *draft) daprRetry(v *foreign.Value) {
 		}
 	}
 	d.plays(func(p *policy.Policy) { p.Retry.Backoff = b })
+	d.resends(daprStatuses(v.Get("matching.httpStatusCodes"))...)
 	d.repeats(v, "Dapr")
+}
+
+var daprRange = regexp.MustCompile(`[1-5][0-9][0-9](-[1-5][0-9][0-9])?`)
+
+// daprStatuses are those that a retry names, or all that are failures.
+func daprStatuses(v *foreign.Value) []string {
+	if v == nil || v.Tree.Text == "" {
+		return []string{"4xx", "5xx"}
+	}
+	return daprRange.FindAllString(v.Tree.Text, -1)
 }
 
 // trips is what a breaker's rule may be, as far as a policy has it.

@@ -178,6 +178,7 @@ func handler(w *foreign.Walker, v *foreign.Value, path string, line int) {
 	} else {
 		d.netRetry(v, most)
 	}
+	d.resends("408", "429", "5xx")
 	d.done()
 }
 

@@ -3,6 +3,7 @@ package library
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,6 +64,12 @@ func (d *draft) repeats(v *foreign.Value, who string) {
 		}
 	}
 }
+
+// noAnswer is what a library meets as an error of its own, and no status.
+var noAnswer = []string{"refused", "reset", "timeout"}
+
+// resends is what the other system sends again by a list of statuses: those, and what is no answer.
+func (d *draft) resends(statuses ...string) { d.route.Repeats = slices.Concat(statuses, noAnswer) }
 
 // done adds the route. What a policy can't say is left out, and said.
 func (d *draft) done() {

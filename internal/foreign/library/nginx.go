@@ -314,12 +314,30 @@ func (n *nginxFile) next(d *draft, here map[string]*foreign.Value, servers int) 
 			never = append(never, status)
 		}
 	}
+	d.route.Repeats = nginxRepeats(words)
 	statuses := func(p *policy.Policy) { p.HTTP.Transient, p.HTTP.Permanent = more, never }
 	if which != nil {
 		d.says(which, statuses, "http.transient", "http.permanent")
 	} else {
 		d.follows(statuses)
 	}
+}
+
+// nginxRepeats is what a list of proxy_next_upstream sends again.
+func nginxRepeats(words []string) []string {
+	made := []string{}
+	for _, word := range words {
+		status, listed := strings.CutPrefix(word, "http_")
+		switch {
+		case listed:
+			made = append(made, status)
+		case word == "error":
+			made = append(made, "refused", "reset")
+		case word == "timeout":
+			made = append(made, word)
+		}
+	}
+	return made
 }
 
 // limit adds up what the servers of an upstream may have at once.

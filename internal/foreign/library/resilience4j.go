@@ -138,6 +138,7 @@ func (r r4j) instance(name, profile string) {
 	d := begin(r.w, name, "resilience4j "+name+profile, line)
 	d.r4jTime(parts["timelimiter"])
 	d.r4jRetry(parts["retry"])
+	d.resends("4xx", "5xx") // each is an exception of Spring's clients
 	d.r4jBreaker(parts["circuitbreaker"])
 	d.r4jBulkhead(parts["bulkhead"], parts["thread-pool-bulkhead"])
 	d.r4jRate(parts["ratelimiter"])

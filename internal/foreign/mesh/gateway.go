@@ -171,6 +171,7 @@ func (r *gateway) retries(p *plan, v *foreign.Value) {
 	why.done()
 	r.Remark(codes, why.fate, why.text())
 	p.statuses = said[[]int]{is: why.statuses, at: codes}
+	p.repeats = append(why.repeats(), strings.Fields(noAnswer)...)
 }
 
 // backend adds the policy of a rule's first backend that has one.

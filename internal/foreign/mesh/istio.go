@@ -97,6 +97,7 @@ func begun(title string, at *foreign.Value) *plan {
 		limit: by(none), queue: by(none),
 		breaker: ejection{open: by(30 * time.Second), most: by(300 * time.Second)},
 		budget:  budget{shape: policy.BudgetShare},
+		repeats: []string{unsent}, // by connect-failure and refused-stream; unavailable and cancelled are codes of gRPC
 	}
 }
 

@@ -262,6 +262,7 @@ func (r *linkerd) retries(p *plan, notes *foreign.Value) {
 	if timeout != nil && timeout.Span > 0 {
 		p.attempt.take(timeout, timeout.Span)
 	}
+	p.repeats = []string{unsent, "timeout"} // a balancer without an endpoint, and retry.linkerd.io/timeout
 	r.statuses(p, on)
 	r.codes(p, codes)
 }
@@ -295,6 +296,7 @@ func (r *linkerd) statuses(p *plan, v *foreign.Value) {
 	why.done()
 	r.Remark(v, why.fate, short400(why.text()))
 	p.statuses = said[[]int]{is: why.statuses, at: v}
+	p.repeats = append(why.repeats(), unsent, "timeout")
 }
 
 // short400 keeps what is said of a long range readable.
@@ -359,7 +361,7 @@ func (r *linkerd) profile(v *foreign.Value) {
 	for i, route := range v.Get("spec.routes").All() {
 		label := route.Get("name").Word(strconv.Itoa(i))
 		p := r.begun(fmt.Sprintf("ServiceProfile %s, route %s", name, short(label)), route)
-		p.call = by(10 * time.Second)
+		p.call, p.repeats = by(10*time.Second), []string{"5xx"} // what is no answer is not repeated
 		if at := route.Get("timeout"); at != nil && at.Span > 0 {
 			p.call.take(at, at.Span)
 		}

@@ -46,6 +46,7 @@ type plan struct {
 	breaker      ejection
 	statuses     said[[]int]
 	codes        said[[]policy.GRPCCode]
+	repeats      []string // what is sent again, for the lab; nil: what a policy sends again
 }
 
 // budget bounds retries. What it is reckoned by depends on the mesh.
@@ -78,7 +79,7 @@ func (p *plan) route(w *foreign.Walker, name string) {
 	p.fit(w)
 	p.defaults(w)
 	r := foreign.Route{Dependency: w.Names.Make(name), Title: p.title, Line: p.line, From: map[string]int{}}
-	r.Plays = p.plays()
+	r.Plays, r.Repeats = p.plays(), p.repeats
 	p.written(&r)
 	w.Import.Routes = append(w.Import.Routes, r)
 }

@@ -19,15 +19,22 @@ type word struct {
 	first int // the statuses that it retries
 	last  int
 	code  policy.GRPCCode
+	plays string // what is sent again besides statuses, for the lab
 }
+
+// What Envoy takes for no answer at all.
+const (
+	noAnswer = "refused reset timeout"
+	unsent   = "refused"
+)
 
 // words are those of Envoy, which Istio passes on.
 var words = []word{
-	{name: "5xx", fate: foreign.Nearly, text: "5xx: 500 goes to http.transient; 501 and 505 are not repeated here, as the same request meets them again, and other 5xx at most once", first: 500, last: 599},
-	{name: "gateway-error", fate: foreign.Kept, first: 502, last: 504},
-	{name: "reset", fate: foreign.Kept},
-	{name: "reset-before-request", fate: foreign.Kept},
-	{name: "connect-failure", fate: foreign.Kept},
+	{name: "5xx", fate: foreign.Nearly, text: "5xx: 500 goes to http.transient; 501 and 505 are not repeated here, as the same request meets them again, and other 5xx at most once", first: 500, last: 599, plays: noAnswer},
+	{name: "gateway-error", fate: foreign.Kept, first: 502, last: 504, plays: noAnswer},
+	{name: "reset", fate: foreign.Kept, plays: noAnswer},
+	{name: "reset-before-request", fate: foreign.Kept, plays: unsent},
+	{name: "connect-failure", fate: foreign.Kept, plays: unsent},
 	{name: "refused-stream", fate: foreign.Kept},
 	{name: "http3-post-connect-failure", fate: foreign.Lost, text: "http3-post-connect-failure: 0 times here, as nothing is sent by HTTP/3"},
 	{name: "retriable-4xx", fate: foreign.Nearly, text: "retriable-4xx: 409, which goes to http.transient and then counts as a failure of the dependency", first: 409, last: 409},
@@ -52,6 +59,17 @@ type reasons struct {
 	statuses []int // those that a policy must be told
 	codes    []policy.GRPCCode
 	unknown  []string
+	plays    []string // what is sent again besides statuses
+}
+
+// repeats is what of a list is sent again, for the lab. Codes of gRPC are none of its answers.
+func (r *reasons) repeats() []string {
+	all := append([]string{}, r.plays...)
+	for _, status := range r.covered {
+		all = append(all, strconv.Itoa(status))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func (r *reasons) say(fate foreign.Fate, text string) {
@@ -79,6 +97,7 @@ func (r *reasons) add(name string) bool {
 	case "retriable-4xx":
 		r.statuses = append(r.statuses, 409)
 	}
+	r.plays = append(r.plays, strings.Fields(w.plays)...)
 	if w.first > 0 {
 		r.cover(w.first, w.last)
 	}
@@ -162,6 +181,7 @@ func retryOn(w *foreign.Walker, p *plan, v *foreign.Value, statuses []int, at *f
 		p.statuses.at = at
 	}
 	p.codes = said[[]policy.GRPCCode]{is: r.codes, at: v}
+	p.repeats = r.repeats()
 }
 
 func short(s string) string {

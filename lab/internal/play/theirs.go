@@ -55,7 +55,7 @@ func (w *World) theirs(ctx context.Context, f *File, side string) (any, error) {
 		played := r.Routes[f.Route].Played()
 		return w.by(ctx, side, scenario.Policies{Name: side, Change: func(p policy.Policy) policy.Policy {
 			return widened(foreign.InPlace(played, p))
-		}})
+		}, Repeats: func(string) []string { return r.Routes[f.Route].Repeats }})
 	}
 	made := Theirs{Format: r.Format, Title: format.Title, Policy: r.Write(r.Routes[f.Route:f.Route+1], false), Said: []Said{}}
 	for i := range r.Routes {

@@ -54,7 +54,9 @@ func (t *screen) show() {
 	t.head()
 	t.heads()
 	if !t.bare && (t.Map == nil || t.limit == roomy || len(t.all[0].Heads) == 0) {
-		t.table()
+		if !t.resent() || t.limit > 1 {
+			t.table()
+		}
 	}
 	t.sparks()
 	t.stays()

@@ -17,7 +17,7 @@ var keysOf = [...]string{
 	"service! replicas callers share ramp every until costs_work",
 	"service! replicas ramp every until factor!",
 	"service! replicas callers share ramp every until factor add",
-	"service! replicas callers share ramp every until status retry_after after_work costs_work",
+	"service! replicas callers share ramp every until status answers retry_after after_work costs_work",
 	"service! replicas callers share ramp every until",
 	"service! every until limit!",
 	"service! replicas ramp every until",
@@ -103,7 +103,7 @@ func (it item) fits(of sim.Kind) {
 		}
 	}
 	allowed = append(allowed, "for")
-	for _, key := range []string{"ramp", "every", "until", "service", "clients", "replicas", "callers", "share", "factor", "add", "status", "retry_after", "after_work", "costs_work", "limit", "policy"} {
+	for _, key := range []string{"ramp", "every", "until", "service", "clients", "replicas", "callers", "share", "factor", "add", "status", "answers", "retry_after", "after_work", "costs_work", "limit", "policy"} {
 		if !slices.Contains(allowed, key) {
 			it.never("for "+kind, key)
 		}
@@ -124,11 +124,12 @@ func (r *reader) sizes(it item, f *namedFault) {
 		it.fail("kind", "store_down means nothing for "+f.Clients+", which shares nothing over a store", "write store: {network: exp 1ms} at "+f.Clients)
 	}
 	it.limit(&f.Limit)
+	it.answers(&f.fault)
 	switch {
-	case f.Status != 0 && !slices.Contains(sim.Statuses(), int(f.Status)):
-		it.fail("status", fmt.Sprintf("status %d is not known", f.Status), "write 429, 500, 503 or 529")
-	case f.Status == 500 && f.RetryAfter > 0:
-		it.fail("retry_after", "a 500 names no time to come again", "write status: 503, or remove it")
+	case f.Status != 0 && !sim.MayAnswer(int(f.Status)):
+		it.fail("status", fmt.Sprintf("status %d is not known", f.Status), "write one from 400 to 599, such as 503")
+	case f.Status != 0 && !sim.NamesTime(int(f.Status)) && f.RetryAfter > 0:
+		it.fail("retry_after", fmt.Sprintf("a %d names no time to come again", f.Status), "write status: 503, or remove it")
 	case f.CostsWork && f.kind == sim.Errors && (f.AfterWork || f.Status == 500):
 		it.fail("costs_work", "such an error costs the work anyway", "remove it")
 	case f.kind == sim.BrownOut && f.Factor >= 1:

@@ -33,7 +33,7 @@ func (l *lowering) steps(calls []namedEdge) (steps []sim.Step) {
 		steps = append(steps, sim.Step{
 			Fan: int(e.Fan), Quorum: int(e.Quorum), Chance: float64(e.Chance),
 			Edge: sim.Edge{
-				To: e.to, Rules: rules, Network: e.Network.Dist, Loss: float64(e.Loss), Method: string(e.Method), Keyed: e.Keyed || l.keyed[e.Policy],
+				To: e.to, Rules: rules, Repeats: l.repeats[e.Policy], Network: e.Network.Dist, Loss: float64(e.Loss), Method: string(e.Method), Keyed: e.Keyed || l.keyed[e.Policy],
 				Deadline: e.Propagate, Blunt: e.IgnoresHints, Priority: e.priority(), Cache: e.Cache.lower(), Conns: e.Connections.lower(), Uses: e.lowerUses(),
 			},
 		})
@@ -59,14 +59,14 @@ func (l *lowering) fault(f *namedFault) sim.Fault {
 	made := sim.Fault{
 		Kind: f.kind, Service: max(f.service, 0), Fleet: max(f.fleet, 0), At: time.Duration(f.At), For: l.by.length(&f.fault), Ramp: time.Duration(f.Ramp),
 		Period: time.Duration(f.Every), Until: time.Duration(f.Until), Replicas: int(f.Replicas), Callers: int(f.Callers), Share: float64(f.Share), Factor: float64(f.Factor),
-		Add: time.Duration(f.Add), Status: f.status(), After: time.Duration(f.RetryAfter), Late: f.AfterWork, Costs: f.CostsWork, Limit: f.Limit.lower(),
+		Add: time.Duration(f.Add), Status: f.status(), Ways: f.ways(), After: time.Duration(f.RetryAfter), Late: f.AfterWork, Costs: f.CostsWork, Limit: f.Limit.lower(),
 	}
 	l.by.harden(&made)
 	if made.Period > 0 && made.Until == 0 {
 		made.Until = l.file.duration - made.For
 	}
 	if f.kind == sim.Reload {
-		made.Rules = l.rulesOf(f.Policy)
+		made.Rules, made.Repeats = l.rulesOf(f.Policy), l.repeats[f.Policy]
 	}
 	return made
 }

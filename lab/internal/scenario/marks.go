@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gabion-go/gabion/lab/internal/sim"
@@ -71,7 +72,7 @@ func (f *namedFault) text(of string) string {
 	case sim.Slow:
 		return part + of + " is slow" + f.slowness() + some
 	case sim.Errors:
-		return fmt.Sprintf("%s%s answers %d%s%s", part, of, f.status(), f.costing(), some)
+		return fmt.Sprintf("%s%s answers %s%s%s", part, of, f.answering(), f.costing(), some)
 	case sim.LostAnswers:
 		return part + "answers of " + of + " are lost" + some
 	case sim.RateLimit:
@@ -105,6 +106,18 @@ func (f *namedFault) slowness() (text string) {
 		text += ", by " + policy.FormatDuration(time.Duration(f.Add))
 	}
 	return text
+}
+
+// answering says what errors answer.
+func (f *namedFault) answering() string {
+	if len(f.Answers) == 0 {
+		return fmt.Sprint(f.status())
+	}
+	var all []string
+	for _, a := range f.Answers {
+		all = append(all, wayName(a.Status))
+	}
+	return strings.Join(all, ", ")
 }
 
 // costing says that a failure is not free.

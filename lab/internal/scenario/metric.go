@@ -49,6 +49,7 @@ func (f *File) defs() []def {
 		all = append(all, f.defsOf(i, s.name)...)
 		all = append(all, defsOfWay(f, i, s.name)...)
 		all = append(all, defsOfQuotas(f, i, s.name)...)
+		all = append(all, defsOfAnswers(f, i, s.name)...)
 	}
 	for i, c := range f.fleets {
 		if len(f.fleets) == 1 {
@@ -70,7 +71,7 @@ func (f *File) defs() []def {
 
 // metricKeys are the keys of all metrics that some file has.
 func metricKeys() (keys []string) {
-	f := &File{fleets: []namedFleet{{name: "a", queued: true}, {name: "b", calls: withAll}}, services: []namedService{{name: "c", service: withQuotas}}}
+	f := &File{fleets: []namedFleet{{name: "a", queued: true}, {name: "b", calls: withAll}}, services: []namedService{{name: "c", service: withQuotas}}, faults: withAnswers}
 	for _, d := range slices.Concat(f.defs(), ofRun) {
 		if !slices.Contains(keys, d.key) {
 			keys = append(keys, d.key)

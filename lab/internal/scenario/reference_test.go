@@ -114,6 +114,7 @@ var valueNames = map[reflect.Type][3]string{
 	reflect.TypeFor[window]():    {"times", "`2m..3m`", "from one time to another"},
 	reflect.TypeFor[allowance](): {"quota", "`500 requests/1m`, `25 usd/24h window`", "an amount, a unit and a span, 100 ms to 32 days"},
 	reflect.TypeFor[usage]():     {"usage", "`900 tokens`, `lognormal 700/5000 tokens`", "a distribution of plain numbers (a number alone, `exp`, `lognormal`, `uniform`, or parts of these), and a unit"},
+	reflect.TypeFor[failing]():   {"answer", "`502 60%`, `reset 30%`, `refused 10%`", "a status from 400 to 599 or one of the two words, and a share"},
 	reflect.TypeFor[replay]():    {"recording", "`from calls.csv, at time s`", "see [below](#what-was-measured-from-files)"},
 }
 
@@ -205,7 +206,7 @@ func kindComments(t *testing.T) (says []string) {
 }
 
 func (r *reference) metrics() {
-	f := &File{fleets: []namedFleet{{name: "FLEET", queued: true}, {name: "b", calls: withAll}}, services: []namedService{{name: "SERVICE", service: withQuotas}}}
+	f := &File{fleets: []namedFleet{{name: "FLEET", queued: true}, {name: "b", calls: withAll}}, services: []namedService{{name: "SERVICE", service: withQuotas}}, faults: withAnswers}
 	r.linef("## Metrics\n\nAssertions, `Report.Metric` and package labtest use these keys.\n\n| metric | | is | better | in phases |\n|---|---|---|---|---|")
 	of := map[string]string{"": "", "SERVICE": "(SERVICE)", "FLEET": "(FLEET)"}
 	for _, d := range append(f.defs(), ofRun...) {

@@ -144,6 +144,8 @@ func (g generator) leaf(t reflect.Type) object {
 		return object{"type": "string", "pattern": `^[0-9]+(\.[0-9]+)? [a-z][a-z0-9_-]{0,31}(/[0-9a-z.]+)?( window)?$`, "examples": []string{"500 requests/1m", "25 usd/24h window"}}
 	case reflect.TypeFor[usage]():
 		return object{"type": "string", "pattern": usagePattern, "examples": []string{"900 tokens", "lognormal 700/5000 tokens", "90% 500 | 10% exp 5000 tokens"}}
+	case reflect.TypeFor[failing]():
+		return object{"type": "string", "pattern": failingPattern, "examples": []string{"502 60%", "reset 30%", "refused 10%"}}
 	case reflect.TypeFor[replay]():
 		return object{"type": "string", "pattern": `^from +\S.*$`, "examples": []string{"from calls.csv, at time s, took ms ms, status code"}}
 	}

@@ -237,11 +237,15 @@ type fault struct {
 	// Add is how much longer slow work or a slow body takes, or how far clocks are off.
 	Add span
 
-	// Status is what errors answer: 429, 500, 503 or 529. Left out, it means 503,
-	// or 500 with after_work.
+	// Status is what errors answer: a status of HTTP that is a failure, from 400 to 599. Left out, it means 503,
+	// or 500 with after_work. A 500 comes when the time of the work was spent, any other before.
 	Status whole
 
-	// RetryAfter is what errors say of when to come again.
+	// Answers are several ways in which errors fail, in place of status: each a status, reset for a connection that breaks
+	// when the request has arrived, or refused for one that does not come about; and its share of what fails, all together 100 %.
+	Answers []failing
+
+	// RetryAfter is what errors say of when to come again, where they answer 429, 503 or 529.
 	RetryAfter span
 
 	// AfterWork makes errors come when the work was done.

@@ -89,6 +89,7 @@ func spellings(files *files) map[reflect.Type]yamlstrict.Scalar {
 		reflect.TypeFor[window]():      {Parse: parseWindow},
 		reflect.TypeFor[allowance]():   {Parse: parseAllowance},
 		reflect.TypeFor[usage]():       {Parse: parseUsage},
+		reflect.TypeFor[failing]():     {Parse: parseFailing},
 		reflect.TypeFor[tellsWord]():   wordScalar(tells, func(i int) any { return tellsWord(i) }),
 		reflect.TypeFor[loopWord]():    wordScalar(loops, func(i int) any { return loopWord(i) }),
 		reflect.TypeFor[balanceWord](): wordScalar(balances, func(i int) any { return balanceWord(i) }),

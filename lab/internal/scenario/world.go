@@ -1,12 +1,10 @@
 package scenario
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/machine"
+	"github.com/gabion-go/gabion/internal/outcome"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 	"github.com/gabion-go/gabion/policy"
@@ -43,6 +42,11 @@ type Policies struct {
 	// Edit changes a policy by its name in the scenario, after Change. Nil means that
 	// none is.
 	Edit func(name string, p policy.Policy) (policy.Policy, error)
+
+	// Repeats are the failures after which a policy is sent again, by its name in the scenario, where that is a list of
+	// another system's: statuses as 503 or 5xx, and refused, reset and timeout. Nil, here and as a list, means those that the
+	// policy itself says.
+	Repeats func(name string) []string
 }
 
 // world is a scenario made ready to run, for one side.
@@ -77,8 +81,9 @@ var asItIs = scale{1, 1, 1}
 
 // world lowers the file for one side.
 func (f *File) world(p *Policies, by scale) (*world, error) {
-	l := lowering{file: f, side: p, by: by, rules: map[string]*machine.Rules{}, keyed: map[string]bool{}, fixed: f.fixed()}
+	l := lowering{file: f, side: p, by: by, rules: map[string]*machine.Rules{}, repeats: map[string]*outcome.Repeats{}, keyed: map[string]bool{}, fixed: f.fixed()}
 	w := &world{}
+	w.Ways = f.tellsWays()
 	w.Duration, w.Warmup, w.Drain, w.Bin = f.duration, f.warmup, f.drain, f.bin
 	for i := range f.services {
 		w.Services = append(w.Services, l.service(&f.services[i]))
@@ -201,89 +206,16 @@ type lowering struct {
 	by    scale
 	rules map[string]*machine.Rules
 	used  []Policy
-	given bool            // some policy is of the side's file
-	lacks []string        // and these are not
-	keyed map[string]bool // policies that require a key and are of production, whose callers then give one
+
+	repeats map[string]*outcome.Repeats // of another system's lists
+	given   bool                        // some policy is of the side's file
+	lacks   []string                    // and these are not
+	keyed   map[string]bool             // policies that require a key and are of production, whose callers then give one
 
 	fixed map[string]bool // policies that are the scenario's on every side
 
 	special bool // some policy says more than how long and what is safe
 	err     error
-}
-
-// rulesOf returns what a named policy says on this side.
-func (l *lowering) rulesOf(name string) *machine.Rules {
-	if r, ok := l.rules[name]; ok {
-		return r
-	}
-	p, from, called := l.policy(name)
-	l.keyed[name] = from != nil && from == l.side.File && from != l.file.against && p.Key == policy.KeyRequired
-	p, changed := l.changed(name, p)
-	l.special = l.special || !l.fixed[name] && !reflect.DeepEqual(p, policy.Policy{Trust: p.Trust, Key: p.Key, Safe: p.Safe, Timeout: p.Timeout})
-	p = l.placed(name, p)
-	r, err := machine.Compile(p)
-	if err != nil && l.err == nil {
-		l.err = fmt.Errorf("%s: policy %s: %w", l.file.Name, name, err)
-	}
-	l.rules[name] = r
-	used := Policy{Name: name, Source: l.file.Name, Settings: []policy.Setting{}}
-	if from != nil {
-		used.Source = from.Name
-		if called != name {
-			used.Called = called
-		}
-		for _, s := range from.Explain(called) {
-			s.Why = ""
-			used.Settings = append(used.Settings, s)
-		}
-	}
-	if changed {
-		used.Source = cmp.Or(l.side.Rival, l.side.Name)
-		if l.side.Rival == "" && l.side.Name != name {
-			used.Called = l.side.Name
-		}
-		used.Settings = settingsOf(p)
-	}
-	l.used = append(l.used, used)
-	return r
-}
-
-// placed keeps the endpoints of a policy that are services of the scenario. Where none is, the service that is called
-// stands for all of them.
-func (l *lowering) placed(name string, p policy.Policy) policy.Policy {
-	var lacks []string
-	for _, e := range p.Endpoints.List {
-		if !slices.ContainsFunc(l.file.services, func(s namedService) bool { return s.name == e.Name }) {
-			lacks = append(lacks, e.Name)
-		}
-	}
-	switch {
-	case len(lacks) == 0:
-	case len(lacks) == len(p.Endpoints.List):
-		p.Endpoints.List = nil
-	case l.err == nil:
-		l.err = fmt.Errorf("%s: policy %s: its endpoints %s are no services of the scenario, and others are: add them, or none", l.file.Name, name, strings.Join(lacks, ", "))
-	}
-	return p
-}
-
-// changed returns what the side makes of a policy, and whether it is another one.
-func (l *lowering) changed(name string, p policy.Policy) (policy.Policy, bool) {
-	if l.fixed[name] {
-		return p, false
-	}
-	p, changed := rival(p, l.side.Rival)
-	if l.side.Change != nil {
-		p, changed = l.side.Change(p), true
-	}
-	if l.side.Edit == nil {
-		return p, changed
-	}
-	edited, err := l.side.Edit(name, p)
-	if err != nil && l.err == nil {
-		l.err = err
-	}
-	return edited, changed || !reflect.DeepEqual(p, edited)
 }
 
 // fixed are the policies that stay the scenario's whatever it is compared with.
@@ -383,6 +315,9 @@ func (l *lowering) hash() string {
 	for _, p := range l.used {
 		if r := l.rules[p.Name]; r != nil {
 			fmt.Fprintf(&b, "%s %+v\n", p.Name, r.Policy)
+			if own := l.repeats[p.Name]; own != nil {
+				fmt.Fprintf(&b, "%+v\n", *own)
+			}
 		}
 	}
 	sum := sha256.Sum256([]byte(b.String()))

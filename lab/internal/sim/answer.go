@@ -3,70 +3,72 @@ package sim
 import (
 	"time"
 
+	"github.com/gabion-go/gabion/internal/outcome"
 	"github.com/gabion-go/gabion/policy"
 )
 
-// answer is what a service says, or what becomes of asking it.
-type answer uint8
+// answer is what a service says, or what becomes of asking it: a status of HTTP, or one of those
+// that a status does not tell.
+type answer uint16
 
-// The answers.
+// The answers that no status tells.
 const (
-	answered   answer = iota
-	refused           // no connection: nothing was sent
-	broken            // the connection broke after the request was sent
-	busy              // 503: there was no room, and no work was done
-	failed            // 500: the work failed
-	throttled         // 429
-	expired           // 504: the caller's time was over, and no work was done
-	badBelow          // 502: a service below failed
-	stopBelow         // the same, and it says not to retry
-	shed              // 503 of an Admission: no work was done, and only this caller or priority has no room
-	shedAll           // the same in an overload: it says not to retry
-	tooLate           // 504 of an Admission: the caller's time was over, and it says not to retry
-	overloaded        // 529: the same as busy, in the word of some APIs
+	answered  answer = iota
+	refused          // no connection: nothing was sent
+	broken           // the connection broke after the request was sent
+	stopBelow        // 502: a service below failed, and it says not to retry
+	shed             // 503 of an Admission: no work was done, and only this caller or priority has no room
+	shedAll          // the same in an overload: it says not to retry
+	tooLate          // 504 of an Admission: the caller's time was over, and it says not to retry
 	numAnswers
 )
 
-// outcome is what a driver makes of an answer: what gabionhttp makes of the status,
-// and package classify of the error. What an Admission says of the work counts only if
-// the service is the caller's own: another company's gateway may pass it on.
-func (a answer) outcome(after time.Duration, trust policy.Trust) policy.Outcome {
-	o := policy.Outcome{Effect: policy.UnknownEffect}
-	switch a {
-	case answered:
-		return policy.Outcome{Class: policy.ClassSuccess, Code: codes[a]}
-	case refused:
-		o = policy.Outcome{Class: policy.ClassNetwork, NeverSent: true}
-	case broken:
-		o.Class = policy.ClassNetwork
-	case failed:
-		o.Class, o.Once = policy.ClassServer, true // a 500 may be a bug and not a blip
-	case busy, overloaded:
-		o.Class, o.Busy = policy.ClassServer, true
-	case badBelow:
-		o.Class = policy.ClassServer
-	case expired:
-		o.Class = policy.ClassTimeout
-	case stopBelow:
-		o.Class, o.Stop = policy.ClassServer, true
-	case throttled:
-		o = policy.Outcome{Class: policy.ClassThrottled, Undone: true}
-	case shed:
-		o = policy.Outcome{Class: policy.ClassThrottled, Undone: true, Alone: true}
-	case shedAll:
-		o = policy.Outcome{Class: policy.ClassThrottled, Undone: true, Busy: true, Stop: true}
-	case tooLate:
-		o = policy.Outcome{Class: policy.ClassTimeout, Undone: true, Stop: true}
+// The statuses that services answer of their own.
+const (
+	throttled  answer = 429
+	failed     answer = 500 // the work failed
+	badBelow   answer = 502 // a service below failed
+	busy       answer = 503 // there was no room, and no work was done
+	expired    answer = 504 // the caller's time was over, and no work was done
+	overloaded answer = 529 // the same as busy, in the word of some APIs
+)
+
+// told are the statuses of the others.
+var told = [numAnswers]int{answered: 200, stopBelow: 502, shed: 503, shedAll: 503, tooLate: 504}
+
+// status is that of HTTP, or 0 where there is no answer.
+func (a answer) status() int {
+	if a < numAnswers {
+		return told[a]
 	}
-	if after > 0 && (a == busy || a == overloaded || a == throttled || a == shed || a == shedAll) {
-		o.HasAfter, o.After = true, after
-	}
-	if trust == policy.External && (a == shed || a == shedAll || a == tooLate) {
-		o.Effect, o.Undone = policy.UnknownEffect, false
-	}
-	o.Code = codes[a]
-	return o
+	return int(a)
 }
 
-// codes are the statuses of the answers that are some, for recordings.
-var codes = [numAnswers]string{answered: "200", failed: "500", busy: "503", badBelow: "502", stopBelow: "502", throttled: "429", expired: "504", shed: "503", shedAll: "503", tooLate: "504", overloaded: "529"}
+// outcome is what a driver makes of an answer, by the code of gabionhttp for the status and by what package
+// classify says of the error. What an Admission says of the work counts only if the service is the
+// caller's own: another company's gateway may pass it on.
+func (a answer) outcome(after time.Duration, p *policy.Policy) policy.Outcome {
+	status := a.status()
+	switch a {
+	case answered:
+		return policy.Outcome{Class: policy.ClassSuccess, Code: "200"}
+	case refused:
+		return policy.Outcome{Class: policy.ClassNetwork, Effect: policy.NoEffect, NeverSent: true}
+	case broken:
+		return policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect}
+	}
+	o := outcome.Listed(status, &p.HTTP, outcome.ByStatus(status))
+	stop := a == stopBelow || a == shedAll || a == tooLate
+	if a == shed || a == shedAll || a == tooLate {
+		o = outcome.Declined(status, o, stop)
+		if p.Trust == policy.External {
+			o.Effect, o.Undone = policy.UnknownEffect, false
+		}
+	}
+	o.Stop = stop
+	if after > 0 && o.Class.Transient() {
+		o.HasAfter, o.After = true, after
+	}
+	o.Code = outcome.StatusText(status)
+	return o
+}

@@ -27,6 +27,7 @@ type saying struct {
 	never  bool // nothing comes home
 	server http.HandlerFunc
 	absent bool // connections are refused
+	lists  policy.HTTP
 }
 
 func says(code int, header ...string) http.HandlerFunc {
@@ -71,18 +72,22 @@ func sayings() []saying {
 	}
 }
 
-// TestStatusesMeanWhatTheyMeanOverHTTP does so for each status that a scenario may
-// name, with and without a word on when to come back.
+// TestStatusesMeanWhatTheyMeanOverHTTP does so for statuses that a scenario may name, with
+// and without a word on when to come back, and with the policy's lists.
 func TestStatusesMeanWhatTheyMeanOverHTTP(t *testing.T) {
-	for _, status := range Statuses() {
-		f := Fault{Kind: Errors, Status: status}
-		s := saying{fact: strconv.Itoa(status), answer: f.kind(), server: says(status)}
-		s.compare(t)
-		if status == 500 {
-			continue // names no time
+	for _, status := range []int{400, 404, 408, 409, 425, 429, 500, 501, 502, 503, 504, 505, 520, 529, 599} {
+		for i, lists := range []policy.HTTP{{}, {Transient: []int{404, 500, 501, 599}, Permanent: []int{429, 502, 503}}} {
+			if i == 1 && testing.Short() {
+				continue
+			}
+			s := saying{fact: strconv.Itoa(status), answer: answer(status), server: says(status), lists: lists}
+			s.compare(t)
+			if !NamesTime(status) || lists.Permanent != nil {
+				continue
+			}
+			s.fact, s.after, s.server = s.fact+" and when to come back", time.Second, says(status, "Retry-After", "1")
+			s.compare(t)
 		}
-		s.fact, s.after, s.server = s.fact+" and when to come back", time.Second, says(status, "Retry-After", "1")
-		s.compare(t)
 	}
 }
 
@@ -94,7 +99,7 @@ func TestAnswersMeanWhatTheyMeanOverHTTP(t *testing.T) {
 		every[s.answer] = true
 		s.compare(t)
 	}
-	for a := range numAnswers {
+	for _, a := range []answer{answered, refused, broken, stopBelow, shed, shedAll, tooLate, throttled, failed, badBelow, busy, expired, overloaded} {
 		if !every[a] {
 			t.Errorf("answer %d is not compared with anything", a)
 		}
@@ -107,6 +112,7 @@ func (s *saying) compare(t *testing.T) {
 		safe, trust := i&1 == 0, policy.Trust(i>>1)
 		p := policy.Policy{
 			Trust:    trust,
+			HTTP:     s.lists,
 			Timeout:  policy.Timeout{Call: 5 * time.Second, Attempt: 2 * time.Second},
 			Retry:    policy.Retry{Attempts: 4, Backoff: backoff.Const(time.Millisecond), MaxAfter: 10 * time.Millisecond, Budget: policy.Budget{Off: true}},
 			Breaker:  policy.Breaker{Off: true},
@@ -128,7 +134,7 @@ func decided(e policy.Event) string { return e.String() + ", effect " + e.Effect
 func (s *saying) inLab(t *testing.T, p policy.Policy, safe bool) (log []string) {
 	call := Recorded{Params: machine.Params{Safe: safe}}
 	if !s.never {
-		call.Answers = slices.Repeat([]Answer{{Took: time.Millisecond, Outcome: s.answer.outcome(s.after, p.Trust)}}, 4)
+		call.Answers = slices.Repeat([]Answer{{Took: time.Millisecond, Outcome: s.answer.outcome(s.after, &p)}}, 4)
 	}
 	w := &World{
 		Duration: time.Second,

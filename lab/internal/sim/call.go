@@ -34,6 +34,7 @@ type facts struct {
 	refs      int           // attempts that still know it
 	sent      int
 	effects   int          // how often the work was done
+	fell      int          // how the last attempt failed; only where a world counts ways
 	over, ok  bool         // the caller has its answer
 	keyed     bool         // its attempts carry an idempotency key
 	log       *machine.Log // nil unless its client is watched
@@ -183,6 +184,7 @@ func (s *sim) send(c *call, t *machine.Ticket) {
 	i, gen, a := s.attempts.take()
 	*a = attempt{self: i, gen: gen, call: c.self, edge: c.edge, service: placed(s, c, e, t), ticket: *t, out: true, there: true, sent: s.now}
 	c.sent++
+	s.sentAgain(c, t.Hedge)
 	a.try = c.sent
 	a.priority = int8(e.Priority)
 	a.draws = draw.New(s.seed, forNetwork, attemptID(c.id, c.sent))
@@ -265,6 +267,7 @@ func (s *sim) home(a *attempt) {
 	if a.out {
 		a.conn.keeps = a.answer != refused && a.answer != broken
 		o := s.brought(a)
+		s.fell(s.calls.at(a.call), a, &o, a.answer.way())
 		s.settle(a, &o)
 		return
 	}
@@ -273,7 +276,12 @@ func (s *sim) home(a *attempt) {
 
 func (s *sim) timeout(a *attempt) {
 	if a.out {
-		s.settle(a, &policy.Outcome{Class: policy.ClassTimeout, Effect: policy.UnknownEffect})
+		o := policy.Outcome{Class: policy.ClassTimeout, Effect: policy.UnknownEffect}
+		if r := s.edges[a.edge].repeats; r != nil {
+			o = r.Of(0, o)
+		}
+		s.fell(s.calls.at(a.call), a, &o, TooLate)
+		s.settle(a, &o)
 	}
 }
 

@@ -23,6 +23,8 @@ type Counts struct {
 	Hits     int64 // answers out of the cache: no calls
 	Joined   int64 // answers of a call that was under way for the same: no calls either
 
+	Ways map[int]Fate // of attempts, by the status that failed; nil unless the World counts them
+
 	Opened      int64         // connections
 	Unconnected int64         // attempts that may have waited no longer for one
 	Waited      time.Duration // of all attempts, for one
@@ -176,6 +178,9 @@ func (n *Counts) add(o *Counts) {
 	n.Opened, n.Unconnected, n.Waited = n.Opened+o.Opened, n.Unconnected+o.Unconnected, n.Waited+o.Waited
 	for i, k := range o.ByTry {
 		n.ByTry[i] += k
+	}
+	for way, f := range o.Ways {
+		n.fate(way, f)
 	}
 	for reason, k := range o.Ended {
 		n.Ended[reason] += k

@@ -139,8 +139,10 @@ func (s *sim) troubles(v *service, a *attempt) (ans answer, after time.Duration,
 				return broken, 0, false
 			}
 		case Errors:
-			if !f.Late && !f.Costs && f.Status != 500 && s.strikes(f, a) {
-				return f.refusal(), f.After, false
+			if s.strikes(f, a) {
+				if ans := s.way(f, a); !f.works(ans) {
+					return ans, f.afterOf(ans), false
+				}
 			}
 		case RateLimit:
 			if ok, after := s.limit(f.limits, &f.Limit, a); !ok {
@@ -153,21 +155,6 @@ func (s *sim) troubles(v *service, a *attempt) (ans answer, after time.Duration,
 		}
 	}
 	return answered, 0, false
-}
-
-// Statuses are what a fault of kind Errors may answer. A test compares what each
-// means here with what it means to gabionhttp.
-func Statuses() []int { return []int{429, 500, 503, 529} }
-
-// refusal is what a server without room says. A 529 means what a 503 means.
-func (f *Fault) refusal() answer {
-	switch f.Status {
-	case 429:
-		return throttled
-	case 529:
-		return overloaded
-	}
-	return busy
 }
 
 // slowness says what faults make of the time that work takes.
@@ -206,8 +193,10 @@ func (s *sim) fails(v *service, a *attempt) (f failure) {
 		at := &v.active[i]
 		switch at.Kind {
 		case Errors:
-			if (at.Late || at.Costs || at.Status == 500) && s.strikes(at, a) {
-				f.answer, f.after, f.late = at.kind(), at.After, at.Late
+			if s.strikes(at, a) {
+				if ans := s.way(at, a); at.works(ans) {
+					f.answer, f.after, f.late = ans, at.afterOf(ans), at.Late
+				}
 			}
 		case Reset:
 			if at.Costs && s.strikes(at, a) {
@@ -224,13 +213,6 @@ func (s *sim) fails(v *service, a *attempt) (f failure) {
 		}
 	}
 	return f
-}
-
-func (f *Fault) kind() answer {
-	if f.Status == 500 {
-		return failed
-	}
-	return f.refusal()
 }
 
 // restart loses everything that is under way at the replicas, and all that they
@@ -312,6 +294,6 @@ func (s *sim) restartClients(i, some int) {
 // reload gives the clients of a fleet other rules, as a new file does.
 func (s *sim) reload(f *Fault) {
 	for _, e := range s.fleets[f.Fleet].plan.edges {
-		s.edges[e].reload(s.now, f.Rules)
+		s.edges[e].reload(s.now, f)
 	}
 }

@@ -200,7 +200,7 @@ func (l *Live) deliver(a *attempt) {
 	if r.CutBody {
 		r.Status = 200
 	}
-	o := a.answer.outcome(a.after, policy.Internal)
+	o := a.answer.outcome(a.after, &policy.Policy{Trust: policy.Internal})
 	if o.HasAfter {
 		r.After = o.After
 	}
@@ -225,9 +225,7 @@ func (a answer) reply(r *Reply) {
 	case tooLate:
 		r.Status, r.Shed = 504, "expired"
 	default:
-		for _, digit := range codes[a] {
-			r.Status = 10*r.Status + int(digit-'0')
-		}
+		r.Status = a.status()
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // as well.
 type Met struct {
 	Took   time.Duration
-	Status int // of HTTP; below 400 is success, 0 a connection that broke, and below 0 none at all
+	Status int // of HTTP; 429 and from 500 on it is a failure, 0 a connection that broke, and below 0 none at all
 }
 
 // answer is what the status is to a caller.
@@ -20,18 +20,8 @@ func (m *Met) answer() answer {
 		return refused
 	case m.Status == 0:
 		return broken
-	case m.Status == 429:
-		return throttled
-	case m.Status == 503:
-		return busy
-	case m.Status == 529:
-		return overloaded
-	case m.Status == 502:
-		return badBelow
-	case m.Status == 504:
-		return expired
-	case m.Status >= 500:
-		return failed
+	case m.Status == 429, m.Status >= 500:
+		return answer(m.Status)
 	}
 	return answered
 }

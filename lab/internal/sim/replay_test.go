@@ -59,7 +59,7 @@ func TestRecordedCallsMeetWhatTheyMet(t *testing.T) {
 // What a status means to a caller is what it means when a service answers it.
 func TestRecordedStatuses(t *testing.T) {
 	for status, want := range map[int]answer{
-		-1: refused, 0: broken, 200: answered, 304: answered, 404: answered, 429: throttled, 500: failed, 501: failed, 502: badBelow, 503: busy, 504: expired, 529: overloaded, 599: failed,
+		-1: refused, 0: broken, 200: answered, 304: answered, 404: answered, 429: throttled, 500: failed, 501: 501, 502: badBelow, 503: busy, 504: expired, 529: overloaded, 599: 599,
 	} {
 		if got := (&Met{Status: status}).answer(); got != want {
 			t.Errorf("%d is %d, want %d", status, got, want)

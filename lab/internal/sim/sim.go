@@ -29,6 +29,7 @@ const (
 	forShares
 	forStore
 	forUses
+	forWays
 )
 
 // sim is one run.
@@ -216,7 +217,7 @@ func (s *sim) plan(p *Plan, caller, instances int) plan {
 		e := &p.Steps[i].Edge
 		made.edges = append(made.edges, len(s.edges))
 		s.edges = append(s.edges, edge{
-			Edge: e, caller: caller, rules: e.Rules, states: make([]*machine.State, instances), blank: newBlanks(e.Rules, instances, s.many),
+			Edge: e, caller: caller, rules: e.Rules, repeats: e.Repeats, states: make([]*machine.State, instances), blank: newBlanks(e.Rules, instances, s.many),
 			cache: newCache(s, len(s.edges), e.Cache),
 		})
 	}

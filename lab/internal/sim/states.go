@@ -5,19 +5,21 @@ import (
 
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/machine"
+	"github.com/gabion-go/gabion/internal/outcome"
 	"github.com/gabion-go/gabion/policy"
 )
 
 // edge is one Edge in use: who calls, and what each of its instances knows.
 type edge struct {
 	*Edge
-	caller int // a fleet, or -1 minus a service
-	rules  *machine.Rules
-	states []*machine.State // nil for an instance that knows nothing
-	blank  *blanks          // nil where every instance keeps its own
-	cache  *cache           // nil unless there is one
-	conns  []conns          // of each instance; nil unless they count
-	n      *Counts
+	caller  int // a fleet, or -1 minus a service
+	rules   *machine.Rules
+	repeats *outcome.Repeats // as the rules: those that count now
+	states  []*machine.State // nil for an instance that knows nothing
+	blank   *blanks          // nil where every instance keeps its own
+	cache   *cache           // nil unless there is one
+	conns   []conns          // of each instance; nil unless they count
+	n       *Counts
 }
 
 // state returns what an instance of a caller knows of a callee. It is made when it
@@ -162,8 +164,9 @@ func (e *edge) hangUp() {
 }
 
 // reload gives all who know something other rules.
-func (e *edge) reload(now clock.Instant, r *machine.Rules) {
-	e.rules = r
+func (e *edge) reload(now clock.Instant, f *Fault) {
+	r := f.Rules
+	e.rules, e.repeats = r, f.Repeats
 	for _, st := range e.states {
 		if st != nil {
 			st.Reload(now, r)

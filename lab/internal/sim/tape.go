@@ -54,11 +54,14 @@ func (s *sim) play(c *call, a *attempt) {
 // brought is what the driver makes of an attempt that ended.
 func (s *sim) brought(a *attempt) policy.Outcome {
 	c := s.calls.at(a.call)
-	o := a.answer.outcome(a.after, s.edges[a.edge].Rules.Policy.Trust)
+	e := &s.edges[a.edge]
+	o := a.answer.outcome(a.after, &e.rules.Policy)
 	switch {
 	case c.tape != nil:
 		o = c.tape.Answers[a.try-1].Outcome
-	case s.edges[a.edge].Blunt && o.Class != policy.ClassSuccess:
+	case e.repeats != nil:
+		o = e.repeats.Of(a.answer.status(), o)
+	case e.Blunt && o.Class != policy.ClassSuccess:
 		o = withoutHints(o)
 	}
 	if c.tape == nil {

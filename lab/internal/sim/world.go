@@ -10,6 +10,7 @@ import (
 
 	"github.com/gabion-go/gabion/internal/bulkhead"
 	"github.com/gabion-go/gabion/internal/machine"
+	"github.com/gabion-go/gabion/internal/outcome"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 )
 
@@ -24,6 +25,7 @@ type World struct {
 	Fleets   []Fleet
 	Services []Service
 	Faults   []Fault
+	Ways     bool // counts how attempts fail, and after what they are sent again
 }
 
 // Loop says when a client makes its next call.
@@ -75,12 +77,13 @@ type Step struct {
 type Edge struct {
 	To       int // the service
 	Rules    *machine.Rules
-	Network  draw.Dist // one way
-	Loss     float64   // share of messages that are lost, each way
-	Method   string    // of HTTP, which says whether it may be repeated; empty means that only the policy and a key do
-	Keyed    bool      // the caller gives an idempotency key, which a service may honour
-	Deadline bool      // the caller's deadline travels along
-	Blunt    bool      // the caller sees of an answer only that it is an error
+	Network  draw.Dist        // one way
+	Loss     float64          // share of messages that are lost, each way
+	Method   string           // of HTTP, which says whether it may be repeated; empty means that only the policy and a key do
+	Keyed    bool             // the caller gives an idempotency key, which a service may honour
+	Deadline bool             // the caller's deadline travels along
+	Blunt    bool             // the caller sees of an answer only that it is an error
+	Repeats  *outcome.Repeats // what the caller sends again, where that is a list of its own; nil means what the policy says
 	Priority bulkhead.Priority
 	Cache    *Cache // beside the call; nil means none
 	Conns    *Conns // nil means any number, which costs nothing
@@ -182,10 +185,12 @@ type Fault struct {
 	Share    float64       // of requests; 0 means all
 	Factor   float64
 	Add      time.Duration
-	Status   int           // Errors: one of Statuses: 500 is a failure of the work, 503 and 529 a refusal before it, 429 throttling
-	After    time.Duration // Errors: its Retry-After
+	Status   int           // Errors: a status for which MayAnswer; a 500 is a failure of the work, others come before it. 0 means 503
+	Ways     []Way         // Errors: several, in place of Status; their shares are 1 together
+	After    time.Duration // Errors: the Retry-After of those that name one
 	Late     bool          // Errors: the work was done and only then failed
 	Costs    bool          // Errors and Reset: a worker spends the time of the work on it, though nothing is done
 	Limit    Limit
 	Rules    *machine.Rules
+	Repeats  *outcome.Repeats // Reload: as that of an Edge
 }

@@ -146,10 +146,14 @@ func (d *dice) fault(w *World) Fault {
 		Kind: Kind(d.N(int(CacheDown) + 1)), Service: d.N(len(w.Services)), Fleet: d.N(len(w.Fleets)),
 		At: d.upTo(w.Duration), For: one(d, d.upTo(3*time.Second), time.Hour), Ramp: one(d, 0, time.Second), Period: one(d, 0, 0, 4*time.Second),
 		Replicas: d.N(3), Share: one(d, 0, d.U()), Factor: 0.1 + d.U(), Add: d.upTo(300 * ms),
-		Status: one(d, Statuses()...), After: one(d, 0, time.Second), Late: d.Yes(0.3), Limit: d.limit(), Rules: d.rules(),
+		Status: one(d, 429, 500, 503, 529), After: one(d, 0, time.Second), Late: d.Yes(0.3), Limit: d.limit(), Rules: d.rules(),
 	}
 	if f.Period > 0 {
 		f.For = min(f.For, f.Period)
+	}
+	if f.At%3 == 0 { // no draw, so that worlds stay what they were
+		f.Ways = []Way{{Status: 500, Share: 0.5}, {Status: Broke, Share: 0.3}, {Status: Unsent, Share: 0.2}}
+		w.Ways = true
 	}
 	return f
 }

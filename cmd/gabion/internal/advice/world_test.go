@@ -35,14 +35,14 @@ type place struct {
 
 // lasts is how long each scenario of the library is played: its trouble, and a minute and more
 // after it. In the others a broker delivers, and no caller's policy is played, it is one outage for
-// a day, or it is about caches, connections, pauses, quotas or stores of fleets, of which rules
+// a day, or it is about what answers say, caches, connections, pauses, quotas or stores of fleets, of which rules
 // know nothing.
 var lasts = map[string]string{
 	"admission": "3m30s", "black-hole": "4m30s", "brown-out": "4m30s", "cron-burst": "3m30s", "error-storm": "5m", "expired-work": "3m", "flap": "5m",
 	"fleet-rate-limit": "5m30s", "healthy": "2m", "hedge-that-hurts": "4m30s", "layered-retries": "4m30s", "lost-answers": "5m", "measured-timeout": "8m",
 	"metastable-collapse": "2m", "one-bad-replica": "5m30s", "overload": "3m30s", "restart-storm": "4m30s", "rush-hour": "66m", "short-blip": "3m30s",
 	"short-lived-clients": "4m", "slow-dependency": "4m30s", "tail-hedging": "1m",
-	"cold-cache": "", "gc-pauses": "", "paid-api": "", "fleet-shares": "", "fleet-store-outage": "", "fleet-rolling-deploy": "", "fleet-poisoned-pod": "", "consumer-outage": "", "consumer-restart-storm": "", "message-outage": "", "outage-of-a-day": "", "poison-partition": "", "pool-exhaustion": "", "redelivery-backlog": "", "redelivery-fork-bomb": "",
+	"bad-deploy": "", "cold-cache": "", "gc-pauses": "", "paid-api": "", "fleet-shares": "", "fleet-store-outage": "", "fleet-rolling-deploy": "", "fleet-poisoned-pod": "", "consumer-outage": "", "consumer-restart-storm": "", "message-outage": "", "outage-of-a-day": "", "poison-partition": "", "pool-exhaustion": "", "redelivery-backlog": "", "redelivery-fork-bomb": "",
 }
 
 var durationLine = regexp.MustCompile(`(?m)^duration: .*$`)

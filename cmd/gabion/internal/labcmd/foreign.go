@@ -20,9 +20,13 @@ func (r *request) open(path string) (ours *config.File, foreign *lab.Foreign, er
 		}
 		return ours, nil, err
 	}
-	foreign = &lab.Foreign{Name: reading.Format + " " + filepath.Base(reading.Sources[0].Name), Policies: map[string]policy.Policy{}}
+	foreign = &lab.Foreign{Name: reading.Format + " " + filepath.Base(reading.Sources[0].Name), Policies: map[string]policy.Policy{}, Repeats: map[string][]string{}}
 	for i := range reading.Routes {
-		foreign.Policies[reading.Routes[i].Dependency] = reading.Routes[i].Played()
+		of := &reading.Routes[i]
+		foreign.Policies[of.Dependency] = of.Played()
+		if of.Repeats != nil {
+			foreign.Repeats[of.Dependency] = of.Repeats
+		}
 	}
 	if len(foreign.Policies) == 0 {
 		return nil, nil, fmt.Errorf("%s: no route, client or method has a policy", path)
