@@ -66,6 +66,14 @@ func (w *patient) within() (done func()) {
 // last gives the client time for what net/http writes by itself: early answers, and the end once the answer is whole.
 func (w *patient) last() { _ = w.control.SetWriteDeadline(time.Now().Add(w.stall)) }
 
+// broken sends what there is of an answer that breaks off. A client that sees nothing of it takes its connection for one that
+// was idle for too long, and many then send the request again by themselves.
+func (w *patient) broken() {
+	if w.begun.Load() {
+		_ = w.FlushError()
+	}
+}
+
 // patientBody is a client's body.
 type patientBody struct {
 	io.ReadCloser

@@ -90,14 +90,14 @@ var errDeadline = fmt.Errorf("gabionproxy: the client's deadline is over: %w", c
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, l *listener) {
 	p.tally.requests.Add(1)
 	p.tally.out.Add(1)
-	done := false
+	e, done := new(exchange), false
 	defer func() {
 		p.tally.out.Add(-1)
-		if !done {
-			p.tally.cut.Add(1) // the panic that cuts the connection goes on
+		if !done { // the panic that cuts the connection goes on
+			p.tally.cut.Add(1)
+			e.client.broken()
 		}
 	}()
-	e := new(exchange)
 	e.within = within{gabionhttp.WithVerdict(r.Context(), &e.verdict), e}
 	ctx := context.Context(&e.within)
 	if pri := serving.ReadPriority(r.Header[gabionhttp.HeaderPriority], true); pri != policy.PriorityNormal && l.config.Ingress.To == "" {

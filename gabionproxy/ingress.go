@@ -15,14 +15,14 @@ import (
 
 // ingress makes the handler before a program: deadlines outside, which cost nothing to check;
 // then admission; then keys, so that what was refused for lack of room never claims one.
-func (p *Proxy) ingress(t *tree, c config.ProxyIngress) (http.Handler, error) {
+func (p *Proxy) ingress(t, before *tree, c config.ProxyIngress) (http.Handler, error) {
 	to, err := p.program(c)
 	if err != nil {
 		return nil, err
 	}
 	var h http.Handler = to
 	if c.Idempotency.Store != "" {
-		if h, err = p.keyed(t, c.Idempotency, to); err != nil {
+		if h, err = p.keyed(t, before, c.Idempotency, to); err != nil {
 			return nil, err
 		}
 	}
@@ -36,7 +36,7 @@ func (p *Proxy) ingress(t *tree, c config.ProxyIngress) (http.Handler, error) {
 	if c.Deadlines {
 		h = &gabionhttp.Deadline{Next: h, Headers: leftHeaders}
 	}
-	return arrival{h}, nil
+	return arrival{spoken{p, h}}, nil
 }
 
 // arrival notes when a request came, since the time that it has left begins then.
@@ -51,7 +51,7 @@ func (a arrival) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // keyed makes the handler that runs each key once.
-func (p *Proxy) keyed(t *tree, c config.ProxyIdempotency, to http.Handler) (http.Handler, error) {
+func (p *Proxy) keyed(t, before *tree, c config.ProxyIdempotency, to http.Handler) (http.Handler, error) {
 	if p.options.Store == nil {
 		return nil, fmt.Errorf("this program has no stores, and %s is one", shown(c.Store))
 	}
@@ -64,7 +64,7 @@ func (p *Proxy) keyed(t *tree, c config.ProxyIdempotency, to http.Handler) (http
 			return nil, err
 		}
 	}
-	store, err := openStore(p, t, c.Store)
+	store, err := p.stored(t, before, c.Store)
 	if err != nil {
 		return nil, fmt.Errorf("idempotency.store: %w", err)
 	}
@@ -86,7 +86,7 @@ func (p *Proxy) keyed(t *tree, c config.ProxyIdempotency, to http.Handler) (http
 	if t.dry { // what is in memory in its place is not durable
 		log = slog.New(slog.DiscardHandler)
 	}
-	k.keyed, err = idempotency.New(scope, store, to, idempotency.Config{
+	runs, err := idempotency.New(scope, store.Store, to, idempotency.Config{
 		RunnerConfig: idempotency.RunnerConfig{
 			Guarantee: guarantee, Retention: c.Retention, MaxExecution: c.MaxExecution, Observer: idempotency.LogTo(log),
 		},
@@ -95,21 +95,8 @@ func (p *Proxy) keyed(t *tree, c config.ProxyIdempotency, to http.Handler) (http
 	if err != nil {
 		return nil, err
 	}
+	k.keyed = store.during(p, runs)
 	return k, nil
-}
-
-// openStore opens a store. A dry run gets one in memory in its place, since opening makes files and tables, and takes locks.
-func openStore(p *Proxy, t *tree, name string) (idempotency.Store, error) {
-	if !t.dry {
-		s, err := p.options.Store(name)
-		return s, sealed(name, err)
-	}
-	if p.options.CheckStore != nil {
-		if err := p.options.CheckStore(name); err != nil {
-			return nil, sealed(name, err)
-		}
-	}
-	return idempotency.NewMemoryStore(1, 1<<20), nil
 }
 
 // handle adds a pattern. http.ServeMux panics where two contradict each other.

@@ -22,6 +22,7 @@ type refusal struct {
 	unsent   bool   // nothing of the request reached the server
 	attempts int
 	code     policy.GRPCCode // of gRPC; zero means by the status
+	domain   string          // of details; empty means that of policies
 	cause    error           // for the log
 }
 

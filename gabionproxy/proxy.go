@@ -27,6 +27,10 @@ type Options struct {
 	// dry runs call it in the place of Store. Nil means that names are not looked at.
 	CheckStore func(name string) error
 
+	// CloseStore closes what Store opened by that name: no configuration in force names it any more, and its last request has ended. Nil means
+	// that stores stay open. It may be called for one that is closed.
+	CloseStore func(name string)
+
 	// Metrics makes the handler of /metrics. Nil means the proxy's own numbers alone, as [Stats.Series] has them.
 	Metrics func(*Proxy) http.Handler
 
@@ -53,8 +57,9 @@ type Proxy struct {
 // tree is one configuration, ready to serve. It does not change.
 type tree struct {
 	config    config.Proxy
-	listeners map[string]*listener // by address
+	listeners map[string]*listener // by the whole address
 	upstreams map[upstreamKey]*upstream
+	stores    map[string]*stored
 	dry       bool // it will not serve: nothing is opened for it that writes
 }
 
@@ -87,6 +92,7 @@ func New(c config.Proxy, registry *gabion.Registry, o Options) (*Proxy, error) {
 // Handler serves the listener of that address, also after a reload. Requests to an address that the configuration
 // in force does not have are answered with 503.
 func (p *Proxy) Handler(address string) http.Handler {
+	address = withHost(address)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l := p.inForce.Load().listeners[address]
 		if l == nil {
@@ -125,11 +131,13 @@ func (p *Proxy) Reload(policies map[string]policy.Policy, c config.Proxy, dry bo
 		err = t.known(policies)
 	}
 	if err != nil || dry {
+		t.without(before)
 		return err
 	}
 	var opened map[string]*served
 	if p.served != nil {
 		if opened, err = p.open(t); err != nil {
+			t.without(before)
 			return err
 		}
 	}
@@ -137,6 +145,7 @@ func (p *Proxy) Reload(policies map[string]policy.Policy, c config.Proxy, dry bo
 		for _, s := range opened {
 			s.at.Close()
 		}
+		t.without(before)
 		return err
 	}
 	if err := t.connect(p.registry); err != nil { // known has just said that all are there
@@ -146,6 +155,7 @@ func (p *Proxy) Reload(policies map[string]policy.Policy, c config.Proxy, dry bo
 	p.bodies.bound(c.BufferMemory)
 	p.begin(opened)
 	p.closeOld(t)
+	before.without(t)
 	for key, u := range before.upstreams {
 		if t.upstreams[key] != u {
 			u.retire()
@@ -157,7 +167,7 @@ func (p *Proxy) Reload(policies map[string]policy.Policy, c config.Proxy, dry bo
 // build makes a configuration ready. What is as it was before is taken over, with the connections and the learned
 // limits that it has.
 func (p *Proxy) build(c config.Proxy, before *tree, dry bool) (*tree, error) {
-	t := &tree{config: c, dry: dry, listeners: map[string]*listener{}, upstreams: map[upstreamKey]*upstream{}}
+	t := &tree{config: c, dry: dry, listeners: map[string]*listener{}, upstreams: map[upstreamKey]*upstream{}, stores: map[string]*stored{}}
 	var wrong []error
 	for _, l := range c.Listen {
 		ready, err := p.listen(t, l, before)
@@ -165,7 +175,7 @@ func (p *Proxy) build(c config.Proxy, before *tree, dry bool) (*tree, error) {
 			wrong = append(wrong, fmt.Errorf("%s: %w", l.Address, err))
 			continue
 		}
-		t.listeners[l.Address] = ready
+		t.listeners[withHost(l.Address)] = ready
 	}
 	return t, errors.Join(wrong...)
 }
@@ -196,12 +206,15 @@ func (p *Proxy) listen(t *tree, l config.ProxyListener, before *tree) (*listener
 	switch {
 	case l.Ingress.To != "":
 		if before != nil {
-			if b := before.listeners[l.Address]; b != nil && reflect.DeepEqual(b.config.Ingress, l.Ingress) {
+			if b := before.listeners[withHost(l.Address)]; b != nil && reflect.DeepEqual(b.config.Ingress, l.Ingress) {
 				h = b.handler // the learned limit and the queue stay
+				if store := l.Ingress.Idempotency.Store; store != "" {
+					t.stores[store] = before.stores[store]
+				}
 			}
 		}
 		if h == nil {
-			h, err = p.ingress(t, l.Ingress)
+			h, err = p.ingress(t, before, l.Ingress)
 		}
 	case len(l.Forward) > 0:
 		h, err = p.forward(t, l.Forward, before)

@@ -77,8 +77,11 @@ const needsRestart = "needs a restart: a reload can't change it"
 func restarts(before, after config.Proxy) (fixed []string) {
 	for i := range after.Listen {
 		l := &after.Listen[i]
-		at := slices.IndexFunc(before.Listen, func(b config.ProxyListener) bool { return b.Address == l.Address })
+		at := slices.IndexFunc(before.Listen, func(b config.ProxyListener) bool { return withHost(b.Address) == withHost(l.Address) })
 		if at < 0 {
+			if slices.ContainsFunc(before.Listen, func(b config.ProxyListener) bool { return overlap(b.Address, l.Address) }) {
+				fixed = append(fixed, fmt.Sprintf("proxy.listen[%d].address", i))
+			}
 			continue
 		}
 		b := &before.Listen[at]

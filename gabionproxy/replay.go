@@ -3,6 +3,7 @@ package gabionproxy
 import (
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -73,6 +74,10 @@ type replay struct {
 	now     *replayReader
 	lost    error // why there is no further reader
 	ended   bool
+
+	trailer http.Header // of the request to the server
+	filled  bool        // with what the client sent
+	said    http.Header // of the client's request: net/http fills it when from comes to its end
 }
 
 // remember returns the body of a request to a server, to be sent up to limit bytes again.
@@ -99,6 +104,23 @@ func (b *replay) attach(out *http.Request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	out.Body, out.GetBody = b.next(), b.again
+	if len(out.Trailer) == 0 {
+		return
+	}
+	b.said, b.trailer = out.Trailer, make(http.Header, len(out.Trailer))
+	for name := range b.said {
+		b.trailer[name] = nil
+	}
+	out.Trailer = b.trailer
+}
+
+// fill completes the trailers, when a reader has come to the body's end that is not over. So they are the same while the headers of an
+// attempt are written: an attempt that is over may read the client's last bytes just then.
+func (b *replay) fill() {
+	if b.trailer != nil && !b.filled {
+		b.filled = true
+		maps.Copy(b.trailer, b.said)
+	}
 }
 
 // again is the request's GetBody.
@@ -248,6 +270,9 @@ func (r *replayReader) Read(p []byte) (int, error) {
 			b.trim()
 			return n, nil
 		case b.err != nil:
+			if b.err == io.EOF {
+				b.fill()
+			}
 			return 0, b.err
 		case b.reading:
 			b.come.Wait()
@@ -259,6 +284,9 @@ func (r *replayReader) Read(p []byte) (int, error) {
 			n, err := b.read(p)
 			r.at += int64(n)
 			b.base += int64(n)
+			if err == io.EOF && b.now == r {
+				b.fill()
+			}
 			return n, err
 		}
 		n, _ := b.read(room[:min(len(room), len(p))])

@@ -253,3 +253,46 @@ func TestAcceptedAnswerFreesTheCopy(t *testing.T) {
 		t.Errorf("another body: %v", err)
 	}
 }
+
+// An attempt that is over may read the client's last bytes, and with them the trailers, while the next one writes its headers: those two do
+// not share a map.
+func TestTrailersWaitForTheAttemptThatEndsTheBody(t *testing.T) {
+	client := &http.Request{ContentLength: -1, Trailer: http.Header{"Sum": nil}}
+	began, came := make(chan bool), make(chan bool)
+	client.Body = io.NopCloser(readerFunc(func([]byte) (int, error) {
+		began <- true
+		<-came
+		client.Trailer["Sum"] = []string{"7"} // as net/http does it
+		return 0, io.EOF
+	}))
+	var pool replays
+	pool.bound(0)
+	b := pool.remember(client, 100)
+	defer b.end()
+	out := *client
+	b.attach(&out)
+	first, over := out.Body, make(chan error)
+	go func() {
+		_, err := first.Read(make([]byte, 1))
+		over <- err
+	}()
+	<-began
+	second, err := out.GetBody()
+	if err != nil {
+		t.Fatal(err)
+	}
+	came <- true
+	if err := <-over; err != adapter.ErrBodyOver {
+		t.Error("the first reader is not over:", err)
+	}
+	if lines, announced := out.Trailer["Sum"]; lines != nil || !announced {
+		t.Errorf("the headers of the second attempt have the trailers %v", out.Trailer)
+	}
+	if _, err := second.Read(make([]byte, 1)); err != io.EOF || out.Trailer.Get("Sum") != "7" {
+		t.Errorf("%v, and then %v", err, out.Trailer)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

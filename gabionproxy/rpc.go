@@ -103,7 +103,11 @@ func (x *refusal) details(after string) []detail {
 	if x.unsent {
 		effect = "not sent"
 	}
-	info := field(field(nil, 1, []byte(x.reason)), 2, []byte("policy.gabion"))
+	reason, domain := x.reason, "policy.gabion"
+	if x.domain != "" { // as package grpcidem has it
+		reason, domain = strings.ToUpper(reason), x.domain
+	}
+	info := field(field(nil, 1, []byte(reason)), 2, []byte(domain))
 	for _, pair := range [][2]string{{"effect", effect}, {"attempts", strconv.Itoa(x.attempts)}} {
 		info = field(info, 3, field(field(nil, 1, []byte(pair[0])), 2, []byte(pair[1])))
 	}

@@ -78,6 +78,7 @@ func (p *Proxy) listenAt(address string, l *listener) (*served, error) {
 	s := &http.Server{
 		Handler: counting, MaxHeaderBytes: cmp.Or(c.MaxHeader, defaultHeader), Protocols: protocols, ErrorLog: errorLog(p),
 		ReadHeaderTimeout: cmp.Or(c.HeaderTimeout, defaultHeaderTimeout), IdleTimeout: cmp.Or(c.IdleTimeout, defaultIdle),
+		HTTP2:       &http.HTTP2Config{WriteByteTimeout: cmp.Or(c.StallTimeout, defaultStall)}, // a client that takes no byte holds all streams of its connection
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	if l.tls != nil {
@@ -90,6 +91,21 @@ func (p *Proxy) listenAt(address string, l *listener) (*served, error) {
 	}
 	own.server, own.at = s, newBounded(at, cmp.Or(c.MaxConnections, defaultConnections))
 	return own, nil
+}
+
+// overlap reports whether two addresses can't be listened at at once.
+func overlap(a, b string) bool {
+	hostA, portA, _ := net.SplitHostPort(withHost(a))
+	hostB, portB, _ := net.SplitHostPort(withHost(b))
+	if portA != portB || portA == "0" {
+		return false
+	}
+	all := func(host string) bool { ip := net.ParseIP(host); return host == "" || ip != nil && ip.IsUnspecified() }
+	own := func(host string) bool {
+		ip := net.ParseIP(host)
+		return host == "localhost" || ip != nil && ip.IsLoopback()
+	}
+	return hostA == hostB || all(hostA) || all(hostB) || own(hostA) && own(hostB) && (hostA == "localhost" || hostB == "localhost")
 }
 
 // withHost puts in what a configuration leaves out: the loopback.
@@ -167,7 +183,7 @@ func (p *Proxy) closeOld(t *tree) {
 func (p *Proxy) Addr(address string) net.Addr {
 	p.changing.Lock()
 	defer p.changing.Unlock()
-	if s := p.served[address]; s != nil {
+	if s := p.served[withHost(address)]; s != nil {
 		return s.at.Addr()
 	}
 	return nil

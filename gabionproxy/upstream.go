@@ -207,7 +207,7 @@ func (u *upstream) rewrite(pr *httputil.ProxyRequest) {
 		pr.SetURL(u.url)
 	}
 	out.URL.RawQuery = pr.In.URL.RawQuery // as it came, also where Go would read it otherwise than the server
-	out.Trailer = pr.In.Trailer           // which is filled while the body is read
+	out.Trailer = pr.In.Trailer
 	exchangeOf(out.Context()).resends(out)
 	noUpgrade(out)
 }

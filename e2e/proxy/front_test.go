@@ -15,6 +15,13 @@ import (
 // front starts a proxy in this process and returns the address of its first listener.
 func front(t *testing.T, text string) string {
 	t.Helper()
+	_, at := fronted(t, text)
+	return at
+}
+
+// fronted is front, and returns the proxy, too.
+func fronted(t *testing.T, text string) (*gabionproxy.Proxy, string) {
+	t.Helper()
 	file, err := config.Parse("gabion.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +39,7 @@ func front(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Drain(during(t, 1)) })
-	return p.Addr(file.Proxy.Listen[0].Address).String()
+	return p, p.Addr(file.Proxy.Listen[0].Address).String()
 }
 
 // quick is a policy for tests: three attempts without a wait.

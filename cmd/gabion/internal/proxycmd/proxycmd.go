@@ -93,7 +93,7 @@ func (r *request) main(path string, dry bool) int {
 		return r.failed(cli.ExitFailure, err)
 	}
 	defer r.stores.close()
-	options := gabionproxy.Options{Store: r.stores.get, CheckStore: known, Log: slog.New(slog.NewJSONHandler(r.stderr, nil)), Metrics: metrics(registry)}
+	options := gabionproxy.Options{Store: r.stores.get, CheckStore: known, CloseStore: r.stores.closeOne, Log: slog.New(slog.NewJSONHandler(r.stderr, nil)), Metrics: metrics(registry)}
 	follows, err := telemetry.Start(registry, r.stdout, options.Log, dry)
 	switch {
 	case err != nil:

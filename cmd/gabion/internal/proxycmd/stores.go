@@ -26,8 +26,12 @@ import (
 // stores are those that are open, by the names that the file has for them. Routes and reloads share them.
 type stores struct {
 	mu   sync.Mutex
-	open map[string]idempotency.Store
-	shut []func()
+	open map[string]openStore
+}
+
+type openStore struct {
+	idempotency.Store
+	shut func()
 }
 
 // openTime bounds how long a server may take to answer at all.
@@ -40,8 +44,8 @@ const table = "gabion_idempotency"
 func (s *stores) get(name string) (idempotency.Store, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if store := s.open[name]; store != nil {
-		return store, nil
+	if known, ok := s.open[name]; ok {
+		return known.Store, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openTime)
 	defer cancel()
@@ -50,20 +54,19 @@ func (s *stores) get(name string) (idempotency.Store, error) {
 		return nil, err
 	}
 	if s.open == nil {
-		s.open = map[string]idempotency.Store{}
+		s.open = map[string]openStore{}
 	}
-	s.open[name] = store
 	sweeping, stop := context.WithCancel(context.Background())
 	swept := make(chan struct{})
 	go func() {
 		defer close(swept)
 		idempotency.Sweep(sweeping, store, idempotency.SweepConfig{})
 	}()
-	s.shut = append(s.shut, func() {
+	s.open[name] = openStore{store, func() {
 		stop()
 		<-swept
 		shut()
-	})
+	}}
 	return store, nil
 }
 
@@ -190,7 +193,18 @@ func nats(ctx context.Context, name string) (idempotency.Store, func(), error) {
 func (s *stores) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, shut := range s.shut {
-		shut()
+	for _, one := range s.open {
+		one.shut()
+	}
+	s.open = nil
+}
+
+// closeOne closes a store, if it is open.
+func (s *stores) closeOne(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one, ok := s.open[name]; ok {
+		one.shut()
+		delete(s.open, name)
 	}
 }

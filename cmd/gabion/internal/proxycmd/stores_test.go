@@ -2,6 +2,7 @@ package proxycmd
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -66,5 +67,24 @@ func TestSettingsOfAServerAreNoNameOfAFile(t *testing.T) {
 	}
 	if made, err := os.ReadDir("."); err != nil || len(made) > 0 {
 		t.Error(made, err)
+	}
+}
+
+// bbolt locks its file, so that it shows whether that is closed.
+func TestAStoreThatWasClosedOpensAgain(t *testing.T) {
+	var s stores
+	defer s.close()
+	name := "bolt:" + filepath.Join(t.TempDir(), "keys.db")
+	first, err := s.get(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := s.get(name); again != first || err != nil {
+		t.Error("a second store of the same name:", err)
+	}
+	s.closeOne(name)
+	s.closeOne(name)
+	if again, err := s.get(name); again == first || err != nil {
+		t.Error("it is not opened again:", err)
 	}
 }

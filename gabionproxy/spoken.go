@@ -1,0 +1,129 @@
+package gabionproxy
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// spoken gives clients of calls in their own form what keys and admission refuse before a program: those write problems for clients
+// of HTTP alone.
+type spoken struct {
+	proxy *Proxy
+	next  http.Handler
+}
+
+// ServeHTTP implements [http.Handler].
+func (s spoken) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if speaksOf(r) == speaksHTTP {
+		s.next.ServeHTTP(w, r)
+		return
+	}
+	h := &holding{ResponseWriter: w}
+	s.next.ServeHTTP(h, r)
+	if h.status == 0 {
+		return
+	}
+	if x := ofURN(h.status, h.body); x != nil {
+		s.proxy.refuse(w, r, x)
+		return
+	}
+	h.letGo()
+}
+
+// holding keeps a short problem back, since the program may have one of its own.
+type holding struct {
+	http.ResponseWriter
+	status int // of what is held; zero means nothing
+	body   []byte
+}
+
+// mostHeld is more than gabion's own problems have.
+const mostHeld = 4 << 10
+
+// Unwrap lets http.ResponseController reach the client.
+func (h *holding) Unwrap() http.ResponseWriter { return h.ResponseWriter }
+
+// WriteHeader implements [http.ResponseWriter].
+func (h *holding) WriteHeader(status int) {
+	if status >= http.StatusBadRequest && h.Header().Get("Content-Type") == "application/problem+json" {
+		h.status = status
+		return
+	}
+	h.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (h *holding) Write(p []byte) (int, error) {
+	switch {
+	case h.status == 0:
+		return h.ResponseWriter.Write(p)
+	case len(h.body)+len(p) <= mostHeld:
+		h.body = append(h.body, p...)
+		return len(p), nil
+	}
+	h.letGo()
+	return h.ResponseWriter.Write(p)
+}
+
+// FlushError implements what [http.ResponseController] looks for.
+func (h *holding) FlushError() error {
+	if h.status != 0 {
+		return nil
+	}
+	return http.NewResponseController(h.ResponseWriter).Flush()
+}
+
+// letGo writes what is held as it is.
+func (h *holding) letGo() {
+	h.ResponseWriter.WriteHeader(h.status)
+	_, _ = h.ResponseWriter.Write(h.body)
+	h.status, h.body = 0, nil
+}
+
+// ofKeys are the problems of package idempotency that statuses of HTTP do not tell apart, or that package grpcidem names otherwise.
+var ofKeys = map[string]refusal{
+	"missing":               {reason: "key_missing"},
+	"malformed":             {reason: "key_malformed"},
+	"mismatch":              {reason: "key_reused", code: policy.GRPCFailedPrecondition, unsent: true},
+	"in-progress":           {code: policy.GRPCAborted},
+	"response-not-retained": {code: policy.GRPCFailedPrecondition},
+	"outcome-unknown":       {code: policy.GRPCUnknown},
+	"store-unavailable":     {unsent: true},
+}
+
+// codes are what the statuses of such problems are in gRPC.
+var codes = map[int]policy.GRPCCode{
+	http.StatusBadRequest: policy.GRPCInvalidArgument, http.StatusRequestEntityTooLarge: policy.GRPCResourceExhausted,
+	http.StatusInternalServerError: policy.GRPCInternal, http.StatusGatewayTimeout: policy.GRPCDeadlineExceeded,
+}
+
+// ofURN reads a problem of gabion's, as clients of package gabiongrpc know it. It is nil for one of the program's.
+func ofURN(status int, body []byte) *refusal {
+	var p problem
+	if json.Unmarshal(body, &p) != nil {
+		return nil
+	}
+	rest, _ := strings.CutPrefix(p.Type, "urn:gabion:")
+	of, name, _ := strings.Cut(rest, ":")
+	var x refusal
+	switch of {
+	case "idempotency":
+		if x = ofKeys[name]; status == http.StatusServiceUnavailable {
+			x.code = policy.GRPCUnavailable // also where it may soon be known what was done
+		}
+		x.domain, x.detail = "idempotency.gabion", "docs/idempotency.md says what to do"
+		x.unsent = x.unsent || status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge
+	case "admission":
+		x.unsent, x.detail = true, "send the request again later, or give it more time"
+	default:
+		return nil
+	}
+	x.status, x.title = status, p.Title
+	x.reason = cmp.Or(x.reason, strings.ReplaceAll(name, "-", "_"))
+	x.code = cmp.Or(x.code, codes[status], policy.GRPCUnavailable)
+	return &x
+}
