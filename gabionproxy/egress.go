@@ -37,6 +37,8 @@ type exchange struct {
 	turns   bool      // of HTTP/1: a request ends before the next one begins
 	early   *early    // of a plain request; nil where httputil.ReverseProxy passes answers of 1xx on
 	client  patient
+	firsts  early        // what early points to
+	in      http.Request // as it came, with the context
 	sent    http.Request // a plain request as it goes out, to at
 	at      url.URL
 	unread  bool // the answer came before the end of the client's body, and what is left is in the way
@@ -108,7 +110,8 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, l *listener) {
 		defer cancel()
 		ctx = timed
 	}
-	r = r.WithContext(ctx)
+	e.in = *r.WithContext(ctx) // the copy that this makes stays on the stack
+	r = &e.in
 	out, in := &e.client, bound(&e.client, w, r, &l.config)
 	switch {
 	case in == nil:

@@ -71,6 +71,7 @@ type replay struct {
 	err     error // with which the body ended
 	reading bool  // one reader reads from
 	now     *replayReader
+	first   replayReader
 	lost    error // why there is no further reader
 	ended   bool
 }
@@ -80,12 +81,15 @@ type replay struct {
 func (p *replays) remember(r *http.Request, limit int) *replay {
 	b := &replay{from: r.Body, pool: p, most: limit}
 	b.come.L = &b.mu
+	a, _ := r.Body.(*atHand)
 	switch size := r.ContentLength; {
 	case limit <= 0:
 		b.lost = errReplayOff
 	case size > int64(limit):
 		b.lose(errReplayOver)
 	case size < 0:
+	case a != nil && a.whole(size) && p.take(int(size)):
+		b.kept, b.taken, b.err = a.bytes, int(size), a.err
 	default:
 		if b.most = int(size); !b.grow(b.most + 1) {
 			b.lose(errReplayFull)
@@ -114,7 +118,10 @@ func (b *replay) again() (io.ReadCloser, error) {
 
 // next is called with the lock.
 func (b *replay) next() *replayReader {
-	b.now = &replayReader{b: b}
+	if b.now = &b.first; b.first.b != nil {
+		b.now = new(replayReader)
+	}
+	b.now.b = b
 	b.come.Broadcast()
 	return b.now
 }

@@ -78,7 +78,7 @@ func (p *Proxy) listenAt(address string, l *listener) (*served, error) {
 	s := &http.Server{
 		Handler: counting, MaxHeaderBytes: cmp.Or(c.MaxHeader, defaultHeader), Protocols: protocols, ErrorLog: errorLog(p),
 		ReadHeaderTimeout: cmp.Or(c.HeaderTimeout, defaultHeaderTimeout), IdleTimeout: cmp.Or(c.IdleTimeout, defaultIdle),
-		BaseContext: func(net.Listener) context.Context { return ctx },
+		BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: withConn,
 	}
 	if l.tls != nil {
 		s.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -280,6 +280,26 @@ type boundedConn struct {
 	net.Conn
 	of   *bounded
 	once sync.Once
+	held bool // Read takes nothing from the socket
+}
+
+// Read returns no byte while the connection is held, so that a body's reader hands out what was read together with the headers and
+// does not wait. A Read of one byte is that of net/http's watch over the client, which may have begun by then.
+func (c *boundedConn) Read(p []byte) (int, error) {
+	if len(p) > 1 && c.held {
+		return 0, nil
+	}
+	return c.Conn.Read(p)
+}
+
+type connKey struct{}
+
+// withConn keeps the connection for bodies. One of TLS needs more than one Read for a byte, and is not kept.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	if plain, ok := c.(*boundedConn); ok {
+		return context.WithValue(ctx, connKey{}, plain)
+	}
+	return ctx
 }
 
 // Close gives the slot back.

@@ -24,7 +24,7 @@ func straight(r *http.Request) bool {
 // serve passes a request on, and its answer back.
 func (u *upstream) serve(w http.ResponseWriter, r *http.Request, e *exchange) {
 	out := u.outgoing(r, e)
-	e.early = &early{to: w}
+	e.firsts.to, e.early = w, &e.firsts
 	resp, err := u.RoundTrip(out)
 	e.early.end()
 	if err == nil {
@@ -63,13 +63,15 @@ func (u *upstream) outgoing(r *http.Request, e *exchange) *http.Request {
 			h["Te"] = []string{"trailers"}
 		}
 		if _, ok := h["User-Agent"]; !ok {
-			h["User-Agent"] = []string{""} // else net/http would make one up
+			h["User-Agent"] = noAgent // else net/http would make one up
 		}
 		out.Header = h
 	}
 	u.rewrite(&httputil.ProxyRequest{In: r, Out: out})
 	return out
 }
+
+var noAgent = []string{""} // never changes
 
 // forwarded are headers that clients may not set for servers.
 var forwarded = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}

@@ -179,8 +179,9 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		u.proxy.ambiguous(w, r)
 		return
 	}
-	defer u.remember(w, r)()
-	if e := exchangeOf(r.Context()); e != nil && straight(r) {
+	e := u.remember(r)
+	defer e.forget(w)
+	if e != nil && straight(r) {
 		u.serve(w, r, e)
 		return
 	}

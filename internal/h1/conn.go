@@ -21,21 +21,24 @@ import (
 
 // conn is a connection, which has one request at a time.
 type conn struct {
-	net.Conn // the socket, or what speaks TLS on it
-	look     func() bool
-	abort    func() // closes the socket, which ends all reads and writes at once
+	net.Conn         // the socket, or what speaks TLS on it
+	socket   *socket // nil where there is none
+	abort    func()  // closes the socket, which ends all reads and writes at once
 	tls      *tls.ConnectionState
 	home     *host
 	since    time.Time // it is idle
 	reused   bool
 
+	final bool        // the next Write ends the request, and its answer is due at once
 	left  int64       // bytes that may still be read of headers
 	got   bool        // something of the answer
 	wrote atomic.Bool // something of the request
 	cut   atomic.Bool // a Write failed
 }
 
-func (c *conn) alive() bool { return (c.look == nil || c.look()) && (c.tls == nil || c.silent()) }
+func (c *conn) alive() bool {
+	return (c.socket == nil || c.socket.alive()) && (c.tls == nil || c.silent())
+}
 
 // silent reports whether what speaks TLS has nothing left of what it took from the socket. It reads no more from there.
 func (c *conn) silent() bool {
@@ -60,7 +63,15 @@ func (c *conn) Read(p []byte) (int, error) {
 
 // Write notes what became of the request.
 func (c *conn) Write(p []byte) (int, error) {
-	n, err := c.Conn.Write(p)
+	n, err := 0, error(nil)
+	if c.final {
+		n = c.socket.ask(p)
+	}
+	if n < len(p) {
+		var more int
+		more, err = c.Conn.Write(p[n:])
+		n += more
+	}
 	if n > 0 || c.tls != nil {
 		c.wrote.Store(true)
 	}
@@ -92,6 +103,15 @@ var (
 	writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 4<<10) }}
 	parts   = sync.Pool{New: func() any { return new([32 << 10]byte) }} // of bodies
 )
+
+// whole reports whether a body is short, and in memory to its end: then it is written at once, and no reader of it waits.
+func whole(req *http.Request) bool {
+	if bodiless(req) || req.ContentLength <= 0 || req.ContentLength > inOne {
+		return false
+	}
+	b, ok := req.Body.(interface{ Whole() bool })
+	return ok && b.Whole()
+}
 
 // held hides from net/http that there is something to be flushed.
 type held struct {
@@ -129,13 +149,18 @@ func (h *held) done() {
 	h.w = nil
 }
 
-// send writes a request and closes its body.
-func (c *conn) send(req *http.Request) error {
+// inHand is a request's whole body: net/http is not to know that there is something to be flushed before it.
+type inHand struct{ *bufio.Writer }
+
+// send writes a request and closes its body. With waits it comes back when there is an answer, or no time for one.
+func (c *conn) send(req *http.Request, waits bool) error {
 	w := writers.Get().(*bufio.Writer)
 	w.Reset(c)
 	err := write(req, w)
 	if err == nil {
+		c.final = waits
 		err = w.Flush()
+		c.final = false
 	}
 	w.Reset(nil)
 	writers.Put(w)
@@ -143,7 +168,10 @@ func (c *conn) send(req *http.Request) error {
 }
 
 func write(req *http.Request, w *bufio.Writer) error {
-	if bodiless(req) || req.ContentLength <= 0 || req.ContentLength > inOne {
+	switch {
+	case whole(req):
+		return req.Write(inHand{w})
+	case bodiless(req) || req.ContentLength <= 0 || req.ContentLength > inOne:
 		return req.Write(w)
 	}
 	h := &held{w: w}
@@ -177,11 +205,12 @@ func (t *Transport) exchange(c *conn, req *http.Request) (*http.Response, error)
 	x.r.Reset(c)
 	c.left, c.got = headerLimit, false
 	c.wrote.Store(false)
-	if !x.hurries() {
+	hurries := x.hurries()
+	if !hurries {
 		x.watch()
 	}
-	if bodiless(req) {
-		x.wrong = c.send(req)
+	if bodiless(req) || whole(req) {
+		x.wrong = c.send(req, hurries)
 	} else {
 		x.sent = make(chan struct{})
 		go x.send(c, req)
@@ -207,7 +236,7 @@ func (x *exchange) send(c *conn, req *http.Request) {
 		}
 	}()
 	x.wrong = errLeft
-	x.wrong = c.send(req)
+	x.wrong = c.send(req, false)
 }
 
 // errLeft stands unless what was written is known.
@@ -220,7 +249,7 @@ const soon = 10 * time.Millisecond
 // hurries puts off the watch over the context, and reports whether it did.
 func (x *exchange) hurries() bool {
 	end, timed := x.ctx.Deadline()
-	if x.c.tls != nil || x.c.look == nil || !timed || x.c.SetWriteDeadline(end) != nil {
+	if x.c.tls != nil || x.c.socket == nil || !timed || x.c.SetWriteDeadline(end) != nil {
 		return false
 	}
 	if at := time.Now().Add(soon); at.Before(end) {
@@ -243,8 +272,8 @@ func (x *exchange) unwatch() bool {
 	return x.stop()
 }
 
-// inHand reports whether all headers of the last answer were read.
-func (x *exchange) inHand() bool {
+// complete reports whether all headers of the last answer were read.
+func (x *exchange) complete() bool {
 	head, _ := x.r.Peek(x.r.Buffered())
 	return bytes.Contains(head, []byte("\r\n\r\n")) && !bytes.Contains(head[:min(len(head), len("HTTP/1.1 1"))], []byte(" 1"))
 }
@@ -255,7 +284,7 @@ func (x *exchange) answer(req *http.Request) (*http.Response, error) {
 		return nil, x.wrong
 	}
 	_, err := x.r.Peek(1)
-	if x.stop == nil && !(err == nil && x.inHand()) {
+	if x.stop == nil && !(err == nil && x.complete()) {
 		x.watch()
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			_, err = x.r.Peek(1)

@@ -193,7 +193,7 @@ func (t *Transport) dial(ctx context.Context, h *host) (*conn, error) {
 		return nil, err
 	}
 	c := &conn{Conn: socket, home: h, abort: func() { socket.Close() }}
-	c.look = looker(socket)
+	c.socket = socketOf(socket)
 	if h.secure == nil {
 		return c, nil
 	}
