@@ -52,10 +52,10 @@ type body struct {
 	orig   io.ReadCloser
 	out    *original // the attempt that has the original, if any
 	first  original
-	begun  bool      // some of the original was read
-	closed bool      // the original
-	ended  bool      // the original came to its end, so that kept is all of it
-	over   bool      // the original need not be kept, or is longer than the limit
+	begun  bool // some of the original was read
+	closed bool // the original
+	ended  bool // the original came to its end, so that kept is all of it
+	over   bool // the original need not be kept, or is longer than the limit
 	kept   []byte
 	broke  bool // the caller's reader or GetBody failed
 	reads  int  // how many are inside the original's Read

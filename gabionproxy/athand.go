@@ -13,6 +13,13 @@ type atHand struct {
 	io.ReadCloser
 	bytes []byte // not yet read
 	err   error  // what comes after them; nil means the rest, from the client
+	again replay // of all of it
+}
+
+// short is one with room for most bodies.
+type short struct {
+	atHand
+	room [1 << 10]byte
 }
 
 // whole reports whether all of the body is in memory, and none of it was read.
@@ -40,8 +47,16 @@ func readAtOnce(r *http.Request) bool {
 	if c == nil {
 		return false
 	}
-	a := &atHand{ReadCloser: r.Body}
-	into, n := make([]byte, r.ContentLength), 1
+	var a *atHand
+	var into []byte
+	if s := (*short)(nil); r.ContentLength <= int64(len(s.room)) {
+		s = new(short)
+		a, into = &s.atHand, s.room[:r.ContentLength]
+	} else {
+		a, into = new(atHand), make([]byte, r.ContentLength)
+	}
+	n := 1
+	a.ReadCloser = r.Body
 	c.held = true
 	for len(a.bytes) < len(into) && n > 0 && a.err == nil {
 		n, a.err = r.Body.Read(into[len(a.bytes):])

@@ -17,6 +17,7 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/gabionhttp"
+	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/internal/serving"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -54,8 +55,11 @@ type within struct {
 
 // Value implements [context.Context].
 func (w *within) Value(key any) any {
-	if _, ok := key.(exchangeKey); ok {
+	switch key.(type) {
+	case exchangeKey:
 		return w.e
+	case adapter.VerdictKey: // as gabionhttp.WithVerdict has it
+		return &w.e.verdict
 	}
 	return w.Context.Value(key)
 }
@@ -100,7 +104,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, l *listener) {
 		}
 	}()
 	e := new(exchange)
-	e.within = within{gabionhttp.WithVerdict(r.Context(), &e.verdict), e}
+	e.within = within{r.Context(), e}
 	ctx := context.Context(&e.within)
 	if pri := serving.ReadPriority(r.Header[gabionhttp.HeaderPriority], true); pri != policy.PriorityNormal && l.config.Ingress.To == "" {
 		ctx = gabion.ContextWithPriority(ctx, pri)

@@ -79,9 +79,15 @@ type replay struct {
 // remember returns the body of a request to a server, to be sent up to limit bytes again.
 // It must be ended.
 func (p *replays) remember(r *http.Request, limit int) *replay {
-	b := &replay{from: r.Body, pool: p, most: limit}
-	b.come.L = &b.mu
 	a, _ := r.Body.(*atHand)
+	var b *replay
+	if a != nil && a.again.pool == nil {
+		b = &a.again
+	} else {
+		b = new(replay)
+	}
+	b.from, b.pool, b.most = r.Body, p, limit
+	b.come.L = &b.mu
 	switch size := r.ContentLength; {
 	case limit <= 0:
 		b.lost = errReplayOff

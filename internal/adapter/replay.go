@@ -23,3 +23,6 @@ type Replay interface {
 // that is: Prompt reports whether RoundTrip returns when the request's context ends, also while the reader of the request's
 // body blocks.
 type Prompt interface{ Prompt(*http.Request) bool }
+
+// VerdictKey is the context's key for what became of its last request: see gabionhttp.WithVerdict.
+type VerdictKey struct{}
