@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gabion-go/gabion"
@@ -38,9 +39,10 @@ type exchange struct {
 	turns   bool      // of HTTP/1: a request ends before the next one begins
 	early   *early    // of a plain request; nil where httputil.ReverseProxy passes answers of 1xx on
 	client  patient
-	firsts  early        // what early points to
-	in      http.Request // as it came, with the context
-	sent    http.Request // a plain request as it goes out, to at
+	whole   atomic.Pointer[http.Response] // the last answer that is in memory
+	firsts  early                         // what early points to
+	in      http.Request                  // as it came, with the context
+	sent    http.Request                  // a plain request as it goes out, to at
 	at      url.URL
 	unread  bool // the answer came before the end of the client's body, and what is left is in the way
 }

@@ -116,7 +116,7 @@ func newUpstream(config *tls.Config, to *url.URL) http.RoundTripper {
 		return base
 	}
 	return &h1.Transport{
-		Next: informing{base}, Dial: base.DialContext, TLS: config, TLSTime: tlsTimeout, IdleTime: idleUpstream, MostIdle: idlePerHost, Inform: inform,
+		Next: informing{base}, Dial: base.DialContext, TLS: config, TLSTime: tlsTimeout, IdleTime: idleUpstream, MostIdle: idlePerHost, Inform: inform, Whole: entire,
 	}
 }
 

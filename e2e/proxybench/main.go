@@ -213,7 +213,7 @@ func compare(rounds, requests int, beside string, only *regexp.Regexp) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%-28s %-14s %10s %8s %10s %8s %11s\n", "", "", "us/request", "system", "switches", "ratio", "from to")
+	fmt.Printf("%-28s %-14s %10s %8s %10s %8s %11s %6s\n", "", "", "us/request", "system", "switches", "ratio", "from to", "MiB")
 	for _, w := range works() {
 		if !only.MatchString(w.name) {
 			continue
@@ -239,9 +239,9 @@ func compare(rounds, requests int, beside string, only *regexp.Regexp) error {
 				return sorted
 			}
 			ratios := each(func(i int, c cost) float64 { return c.all / costs[all[0].name][i].all }) // of one round
-			fmt.Printf("%-28s %-14s %10.1f %8.1f %10.2f %8.2f %6.2f %.2f\n", w.name, p.name, median(each(func(_ int, c cost) float64 { return c.all })),
+			fmt.Printf("%-28s %-14s %10.1f %8.1f %10.2f %8.2f %6.2f %.2f %6.1f\n", w.name, p.name, median(each(func(_ int, c cost) float64 { return c.all })),
 				median(each(func(_ int, c cost) float64 { return c.system })), median(each(func(_ int, c cost) float64 { return c.switches })),
-				median(ratios), ratios[0], ratios[len(ratios)-1])
+				median(ratios), ratios[0], ratios[len(ratios)-1], p.memory())
 		}
 	}
 	return nil
@@ -336,6 +336,15 @@ func (p *proxy) used() (all cost, err error) {
 		}
 	}
 	return all, nil
+}
+
+// memory is the proxy's share of the machine's, in MiB, without its children. What can't be read is 0.
+func (p *proxy) memory() (all float64) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", p.cmd.Process.Pid))
+	if _, rest, ok := strings.Cut(string(text), "\nPss:"); ok {
+		_, _ = fmt.Sscan(rest, &all)
+	}
+	return all / 1024
 }
 
 // switched is how often a thread was switched, which its status says in two lines.

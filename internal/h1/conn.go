@@ -2,7 +2,6 @@ package h1
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -185,11 +184,13 @@ func write(req *http.Request, w *bufio.Writer) error {
 type exchange struct {
 	t     *Transport
 	c     *conn // nil once it was let go
+	from  *conn // the same, for the reader
 	ctx   context.Context
 	r     *bufio.Reader
 	stop  func() bool   // of the watch over the context; nil before there is one
 	sent  chan struct{} // closed when the request was written; nil if that is so
 	wrong error         // why it was not; to be read after sent
+	brief bool          // what does not come before the watch is not waited for
 	keep  bool          // the connection may be used again
 	in    io.ReadCloser // nil means that the answer has no body
 
@@ -201,8 +202,8 @@ type exchange struct {
 
 func (t *Transport) exchange(c *conn, req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
-	x := &exchange{t: t, c: c, ctx: ctx, r: readers.Get().(*bufio.Reader)}
-	x.r.Reset(c)
+	x := &exchange{t: t, c: c, from: c, ctx: ctx, r: readers.Get().(*bufio.Reader)}
+	x.r.Reset((*source)(x))
 	c.left, c.got = headerLimit, false
 	c.wrote.Store(false)
 	hurries := x.hurries()
@@ -242,8 +243,8 @@ func (x *exchange) send(c *conn, req *http.Request) {
 // errLeft stands unless what was written is known.
 var errLeft = errors.New("h1: the goroutine of the request's body ended in its reader")
 
-// soon is how long an answer is waited for before the request's context is watched. To watch one costs eleven allocations,
-// and most answers come sooner. Until then the end of the context's time is the connection's too, and a cancel is seen this much later.
+// soon is after how long the request's context is watched, if more of the answer is waited for. To watch one costs eleven allocations,
+// and most answers are whole sooner. Until then the end of the context's time is the connection's too, and a cancel is seen this much later.
 const soon = 10 * time.Millisecond
 
 // hurries puts off the watch over the context, and reports whether it did.
@@ -272,10 +273,28 @@ func (x *exchange) unwatch() bool {
 	return x.stop()
 }
 
-// complete reports whether all headers of the last answer were read.
-func (x *exchange) complete() bool {
-	head, _ := x.r.Peek(x.r.Buffered())
-	return bytes.Contains(head, []byte("\r\n\r\n")) && !bytes.Contains(head[:min(len(head), len("HTTP/1.1 1"))], []byte(" 1"))
+// source is what an exchange's reader reads from.
+type source exchange
+
+// Read waits without a watch over the context at first.
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.from.Read(p)
+	if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || !(*exchange)(s).late() {
+		return n, err
+	}
+	more, err := s.from.Read(p[n:])
+	return n + more, err
+}
+
+// late begins the watch, and reports whether there was none.
+func (x *exchange) late() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over || x.brief || x.c == nil || x.stop != nil {
+		return false
+	}
+	x.watch()
+	return true
 }
 
 // answer reads the headers of the answer.
@@ -283,14 +302,7 @@ func (x *exchange) answer(req *http.Request) (*http.Response, error) {
 	if x.sent == nil && x.wrong != nil && !x.c.cut.Load() { // net/http would not write it
 		return nil, x.wrong
 	}
-	_, err := x.r.Peek(1)
-	if x.stop == nil && !(err == nil && x.complete()) {
-		x.watch()
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			_, err = x.r.Peek(1)
-		}
-	}
-	if err != nil {
+	if _, err := x.r.Peek(1); err != nil {
 		return nil, err
 	}
 	for {
@@ -321,7 +333,7 @@ func (x *exchange) fail(err error) error {
 	x.free()
 	written := x.written(0)
 	switch {
-	case x.ctx.Err() != nil || !stopped:
+	case x.ctx.Err() != nil || x.stop != nil && !stopped:
 		return context.Cause(x.ctx)
 	case written && x.wrong != nil && !c.cut.Load():
 		return x.wrong
