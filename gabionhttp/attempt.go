@@ -23,6 +23,7 @@ type httpAttempt struct {
 	google *googleSaid // nil if the answer says nothing of quotas in its body
 	tracer *tracer
 	seen   sights
+	sole   body // the call's, in its first attempt
 
 	ctx      context.Context // the attempt's
 	harmless bool            // a second one does no harm

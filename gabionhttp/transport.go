@@ -135,8 +135,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}()
 	if hasBody(req) {
-		c.body = &c.sole
-		c.sole.most = max(c.call, 0)
+		c.body = &c.first.sole
+		c.body.most = max(c.call, 0)
 		if err := c.body.hold(req, replayLimit(c.rules), !c.serial); err != nil {
 			return nil, c.unread(err)
 		}
@@ -187,7 +187,6 @@ type exchange struct {
 	// The first attempt and the answer's body are part of their exchange, since
 	// most calls have one of each.
 	begun  atomic.Bool
-	sole   body // what body points to
 	first  httpAttempt
 	answer responseBody
 }

@@ -349,7 +349,7 @@ func (p *proxy) memory() (all float64) {
 
 // switched is how often a thread was switched, which its status says in two lines.
 func switched(status string) (n float64) {
-	text, _ := os.ReadFile(status) // of a thread that has just ended there is none
+	text, _ := os.ReadFile(status) // a thread that has just ended has no status
 	for line := range strings.Lines(string(text)) {
 		if name, count, _ := strings.Cut(strings.TrimSpace(line), ":"); strings.HasSuffix(name, "voluntary_ctxt_switches") {
 			one, _ := strconv.ParseFloat(strings.TrimSpace(count), 64)

@@ -21,7 +21,7 @@ import (
 // conn is a connection, which has one request at a time.
 type conn struct {
 	net.Conn         // the socket, or what speaks TLS on it
-	socket   *socket // nil where there is none
+	socket   *socket // nil for what is no socket
 	abort    func()  // closes the socket, which ends all reads and writes at once
 	tls      *tls.ConnectionState
 	home     *host

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"runtime"
 	"strings"
 	"syscall"
 
@@ -42,11 +41,6 @@ for proxy.drain_delay, and waits up to proxy.drain for those that are there.
 Exit codes: 0 drained, 1 the file has mistakes, or requests had to be cut at the
 end, 2 called wrongly, 3 any other failure.
 `
-
-// spareHeap is by how many bytes the collector takes the heap for larger than it is. What lives in a proxy is small, and the collector would run
-// each time that there are 4 MiB of garbage: a hundred times a second under load. These bytes are never written, so they take no memory;
-// what they let pass as garbage does, and however large the heap is, that is no more than as many bytes again.
-const spareHeap = 8 << 20
 
 // Command is gabion proxy: it serves until the context is over.
 func Command() *cobra.Command {
@@ -99,8 +93,6 @@ func (r *request) main(path string, dry bool) int {
 	if dry {
 		return r.say(file, registry, options)
 	}
-	spare := make([]byte, spareHeap)
-	defer runtime.KeepAlive(&spare)
 	now := make(chan os.Signal, 1)
 	signal.Notify(now, syscall.SIGHUP)
 	defer signal.Stop(now)
