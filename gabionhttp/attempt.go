@@ -26,6 +26,7 @@ type httpAttempt struct {
 	rpc    *rpcEnd     // nil for plain HTTP
 	google *googleSaid // nil if the answer says nothing of quotas in its body
 	seen   sights
+	sole   body // the call's, in its first attempt
 
 	theirs   *httptrace.ClientTrace // the caller's
 	harmless bool                   // a second one does no harm

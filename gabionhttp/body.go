@@ -51,10 +51,11 @@ type body struct {
 	mu     sync.Mutex // guards all below; not held while the original is read
 	orig   io.ReadCloser
 	out    *original // the attempt that has the original, if any
-	begun  bool      // some of the original was read
-	closed bool      // the original
-	ended  bool      // the original came to its end, so that kept is all of it
-	over   bool      // the original need not be kept, or is longer than the limit
+	first  original
+	begun  bool // some of the original was read
+	closed bool // the original
+	ended  bool // the original came to its end, so that kept is all of it
+	over   bool // the original need not be kept, or is longer than the limit
 	kept   []byte
 	broke  bool // the caller's reader or GetBody failed
 	reads  int  // how many are inside the original's Read
@@ -151,7 +152,10 @@ func (b *body) mine() (io.ReadCloser, error) {
 		return nil, errBodyFixed
 	}
 	// An attempt that has not read yet, and may still try, comes too late now.
-	b.out = &original{b: b}
+	if b.out = &b.first; b.first.b != nil {
+		b.out = new(original)
+	}
+	b.out.b = b
 	return b.out, nil
 }
 
@@ -283,6 +287,9 @@ func (o *original) keep(p []byte, err error) {
 	b.kept = append(b.kept, p...)
 	b.ended = b.ended || err == io.EOF
 }
+
+// Whole reports whether no Read waits. Only bodies that are remembered elsewhere can say so.
+func (o *original) Whole() bool { return o.b.replay != nil && o.b.replay.Whole() }
 
 func (o *original) Close() error {
 	o.b.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/internal/adapter"
 )
 
 // LastVerdict is what became of the last request that was made with a context of
@@ -26,10 +27,8 @@ type LastVerdict struct {
 // WithVerdict returns a context whose requests through a [Transport] tell v what
 // became of them.
 func WithVerdict(ctx context.Context, v *LastVerdict) context.Context {
-	return context.WithValue(ctx, verdictKey{}, v)
+	return context.WithValue(ctx, adapter.VerdictKey{}, v)
 }
-
-type verdictKey struct{}
 
 // Err returns why the last request ended without success, as [Verdict] does, or nil. It
 // is of the type error, unlike Verdict's, so that nil is nil.
@@ -59,7 +58,7 @@ func (v *LastVerdict) Calls() int { v.mu.Lock(); defer v.mu.Unlock(); return v.c
 
 // tell writes how the exchange ended into the context's LastVerdict, if it has one.
 func (c *exchange) tell(why *gabion.Error, attempts, status int) {
-	v, _ := c.req.Context().Value(verdictKey{}).(*LastVerdict)
+	v, _ := c.req.Context().Value(adapter.VerdictKey{}).(*LastVerdict)
 	if v == nil {
 		return
 	}

@@ -136,7 +136,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}()
 	if hasBody(req) {
-		c.body = &body{most: max(c.call, 0)}
+		c.body = &c.first.sole
+		c.body.most = max(c.call, 0)
 		if err := c.body.hold(req, replayLimit(c.rules), !c.serial); err != nil {
 			return nil, c.unread(err)
 		}

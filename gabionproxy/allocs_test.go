@@ -1,9 +1,12 @@
 package gabionproxy_test
 
 import (
-	"io"
+	"bytes"
+	"context"
+	"fmt"
 	"net"
-	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gabion-go/gabion"
@@ -19,22 +22,14 @@ func TestAllocationsOfARequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Close()
+	var size atomic.Int64 // of an answer's body
 	go func() {
 		for {
 			c, err := server.Accept()
 			if err != nil {
 				return
 			}
-			go func() {
-				defer c.Close()
-				in, out := make([]byte, 4096), []byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-				for {
-					if _, err := c.Read(in); err != nil {
-						return
-					}
-					c.Write(out)
-				}
-			}()
+			go answerAll(c, &size)
 		}
 	}()
 	file, err := config.Parse("gabion.yaml", []byte(one("http://"+server.Addr().String(), "")))
@@ -49,29 +44,72 @@ func TestAllocationsOfARequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s := &http.Server{Handler: p.Handler("127.0.0.1:0")}
-	go s.Serve(l)
-	defer s.Close()
-	c, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	defer p.Drain(over)
+	for _, c := range []struct {
+		name, request string
+		answer        int64
+	}{
+		{"a GET of 2 bytes", "GET /v1 HTTP/1.1\r\nHost: h\r\n\r\n", 2},
+		{"a GET of 4 KiB", "GET /v1 HTTP/1.1\r\nHost: h\r\n\r\n", 4096},
+		{"a POST of 1 KiB", "POST /v1 HTTP/1.1\r\nHost: h\r\nIdempotency-Key: k\r\nContent-Length: 1024\r\n\r\n" + strings.Repeat("b", 1024), 100},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			size.Store(c.answer)
+			conn, err := net.Dial("tcp", p.Addr("127.0.0.1:0").String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			request, in := []byte(c.request), make([]byte, 8<<10)
+			n := testing.AllocsPerRun(500, func() {
+				if _, err := conn.Write(request); err != nil {
+					t.Fatal(err)
+				}
+				for have, head := 0, -1; head < 0 || have < head+int(c.answer); {
+					n, err := conn.Read(in[have:])
+					if err != nil {
+						t.Fatal(err)
+					}
+					have += n
+					if head = bytes.Index(in[:have], []byte("\r\n\r\n")); head >= 0 {
+						head += len("\r\n\r\n")
+					}
+				}
+			})
+			t.Logf("%v allocations", n)
+			if !testrace.Enabled && n > 50 {
+				t.Errorf("%v allocations a request", n)
+			}
+		})
 	}
+}
+
+// answerAll reads requests that have at most 1 KiB behind their headers, and answers each.
+func answerAll(c net.Conn, size *atomic.Int64) {
 	defer c.Close()
-	request, in := []byte("GET /v1 HTTP/1.1\r\nHost: h\r\n\r\n"), make([]byte, 4096)
-	n := testing.AllocsPerRun(500, func() {
-		if _, err := c.Write(request); err != nil {
-			t.Fatal(err)
+	in, have := make([]byte, 4096), 0
+	var out []byte
+	for {
+		n, err := c.Read(in[have:])
+		if err != nil {
+			return
 		}
-		if _, err := c.Read(in); err != nil && err != io.EOF {
-			t.Fatal(err)
+		have += n
+		head := bytes.Index(in[:have], []byte("\r\n\r\n"))
+		if head < 0 || in[0] == 'P' && have < head+4+1024 {
+			continue
 		}
-	})
-	t.Logf("%v allocations", n)
-	if !testrace.Enabled && n > 50 {
-		t.Errorf("%v allocations a request", n)
+		have = 0
+		if n := int(size.Load()); len(out) < n || !bytes.HasSuffix(out[:len(out)-n], []byte("\r\n\r\n")) {
+			out = fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", n, strings.Repeat("a", n))
+		}
+		if _, err := c.Write(out); err != nil {
+			return
+		}
 	}
 }

@@ -17,6 +17,7 @@ type patient struct {
 	control http.ResponseController
 	stall   time.Duration
 	streams bool          // HTTP/2, where a deadline that passes ends the stream also when nothing waits for it
+	until   atomic.Int64  // the deadline of a write, since epoch; zero means that this request has not set one
 	begun   atomic.Bool   // the answer; from then on a client of HTTP/2 may be silent, as in calls of both directions
 	writing *time.Timer   // of HTTP/2
 	silence time.Duration // of an upgraded connection
@@ -51,7 +52,7 @@ func (w *patient) FlushError() error {
 // within bounds what is written until the function is called.
 func (w *patient) within() (done func()) {
 	if !w.streams {
-		_ = w.control.SetWriteDeadline(time.Now().Add(w.stall))
+		w.last()
 		return func() {}
 	}
 	w.begun.Store(true)
@@ -63,8 +64,20 @@ func (w *patient) within() (done func()) {
 	return func() { w.writing.Stop() }
 }
 
-// last gives the client time for what net/http writes by itself: early answers, and the end once the answer is whole.
-func (w *patient) last() { _ = w.control.SetWriteDeadline(time.Now().Add(w.stall)) }
+// epoch is any moment before the first request.
+var epoch = time.Now()
+
+// last gives the client time for what net/http writes by itself: early answers, and the end once the answer is whole. A deadline
+// costs as much as a short answer's bytes, so it is set an eighth later, and stays for that time.
+func (w *patient) last() {
+	now := time.Since(epoch)
+	if w.until.Load() >= int64(now+w.stall) {
+		return
+	}
+	until := now + w.stall + w.stall/8
+	w.until.Store(int64(until))
+	_ = w.control.SetWriteDeadline(epoch.Add(until))
+}
 
 // broken sends what there is of an answer that breaks off. A client that sees nothing of it takes its connection for one that
 // was idle for too long, and many then send the request again by themselves.
@@ -91,6 +104,7 @@ func (b *patientBody) Read(p []byte) (int, error) {
 	case b.w.streams:
 		return b.readStream(p)
 	}
+	b.w.last() // net/http may have to say 100 Continue
 	_ = b.w.control.SetReadDeadline(time.Now().Add(b.w.stall))
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {
@@ -119,19 +133,20 @@ func (b *patientBody) readStream(p []byte) (int, error) {
 func bound(out *patient, w http.ResponseWriter, r *http.Request, l *config.ProxyListener) *http.Request {
 	out.ResponseWriter, out.control, out.stall, out.streams = w, *http.NewResponseController(w), cmp.Or(l.StallTimeout, defaultStall), r.ProtoMajor == 2
 	out.silence = cmp.Or(l.UpgradedTimeout, defaultUpgraded)
-	if !out.streams {
-		_ = out.control.SetWriteDeadline(time.Time{}) // that of the connection's last request
-	}
 	if r.Body == nil || r.Body == http.NoBody {
+		return r
+	}
+	over := l.MaxBody > 0 && r.ContentLength > int64(l.MaxBody)
+	if !over && readAtOnce(r) {
 		return r
 	}
 	if !out.streams {
 		_ = out.control.SetReadDeadline(time.Now().Add(out.stall)) // net/http reads what a refusal leaves
 	}
+	if over {
+		return nil
+	}
 	if l.MaxBody > 0 {
-		if r.ContentLength > int64(l.MaxBody) {
-			return nil
-		}
 		r.Body = http.MaxBytesReader(w, r.Body, int64(l.MaxBody))
 	}
 	r.Body = &patientBody{ReadCloser: r.Body, w: out}

@@ -12,11 +12,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/gabionhttp"
+	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/internal/serving"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -37,7 +39,10 @@ type exchange struct {
 	turns   bool      // of HTTP/1: a request ends before the next one begins
 	early   *early    // of a plain request; nil where httputil.ReverseProxy passes answers of 1xx on
 	client  patient
-	sent    http.Request // a plain request as it goes out, to at
+	whole   atomic.Pointer[http.Response] // the last answer that is in memory
+	firsts  early                         // what early points to
+	in      http.Request                  // as it came, with the context
+	sent    http.Request                  // a plain request as it goes out, to at
 	at      url.URL
 	unread  bool // the answer came before the end of the client's body, and what is left is in the way
 }
@@ -52,8 +57,11 @@ type within struct {
 
 // Value implements [context.Context].
 func (w *within) Value(key any) any {
-	if _, ok := key.(exchangeKey); ok {
+	switch key.(type) {
+	case exchangeKey:
 		return w.e
+	case adapter.VerdictKey: // as gabionhttp.WithVerdict has it
+		return &w.e.verdict
 	}
 	return w.Context.Value(key)
 }
@@ -98,7 +106,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, l *listener) {
 			e.client.broken()
 		}
 	}()
-	e.within = within{gabionhttp.WithVerdict(r.Context(), &e.verdict), e}
+	e.within = within{r.Context(), e}
 	ctx := context.Context(&e.within)
 	if pri := serving.ReadPriority(r.Header[gabionhttp.HeaderPriority], true); pri != policy.PriorityNormal && l.config.Ingress.To == "" {
 		ctx = gabion.ContextWithPriority(ctx, pri)
@@ -108,7 +116,8 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, l *listener) {
 		defer cancel()
 		ctx = timed
 	}
-	r = r.WithContext(ctx)
+	e.in = *r.WithContext(ctx) // the copy that this makes stays on the stack
+	r = &e.in
 	out, in := &e.client, bound(&e.client, w, r, &l.config)
 	switch {
 	case in == nil:

@@ -67,7 +67,7 @@ func (g *program) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if idempotency.Token(r.Context()) != 0 {
 		w = whole{w}
 	} else {
-		defer g.proxy.remember(w, r, 0)()
+		defer g.proxy.remember(r, 0).forget(w)
 	}
 	g.pass.ServeHTTP(w, r)
 }

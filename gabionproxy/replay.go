@@ -72,6 +72,7 @@ type replay struct {
 	err     error // with which the body ended
 	reading bool  // one reader reads from
 	now     *replayReader
+	first   replayReader
 	lost    error // why there is no further reader
 	ended   bool
 
@@ -83,7 +84,14 @@ type replay struct {
 // remember returns the body of a request to a server, to be sent up to limit bytes again.
 // It must be ended.
 func (p *replays) remember(r *http.Request, limit int) *replay {
-	b := &replay{from: r.Body, pool: p, most: limit}
+	a, _ := r.Body.(*atHand)
+	var b *replay
+	if a != nil && a.again.pool == nil {
+		b = &a.again
+	} else {
+		b = new(replay)
+	}
+	b.from, b.pool, b.most = r.Body, p, limit
 	b.come.L = &b.mu
 	switch size := r.ContentLength; {
 	case limit <= 0:
@@ -91,6 +99,8 @@ func (p *replays) remember(r *http.Request, limit int) *replay {
 	case size > int64(limit):
 		b.lose(errReplayOver)
 	case size < 0:
+	case a != nil && a.whole(size) && p.take(int(size)):
+		b.kept, b.taken, b.err = a.bytes, int(size), a.err
 	default:
 		if b.most = int(size); !b.grow(b.most + 1) {
 			b.lose(errReplayFull)
@@ -136,7 +146,10 @@ func (b *replay) again() (io.ReadCloser, error) {
 
 // next is called with the lock.
 func (b *replay) next() *replayReader {
-	b.now = &replayReader{b: b}
+	if b.now = &b.first; b.first.b != nil {
+		b.now = new(replayReader)
+	}
+	b.now.b = b
 	b.come.Broadcast()
 	return b.now
 }

@@ -15,25 +15,30 @@ import (
 const lingers = 500 * time.Millisecond
 
 // remember keeps the request's body for the server's further attempts, as the dependency's
-// policy says. What it returns must be called in the end.
-func (u *upstream) remember(w http.ResponseWriter, r *http.Request) (forget func()) {
+// policy says, until forget.
+func (u *upstream) remember(r *http.Request) *exchange {
 	if u.plain.Dependency == nil {
-		return u.proxy.remember(w, r, 0)
+		return u.proxy.remember(r, 0)
 	}
-	return u.proxy.remember(w, r, max(adapter.Of(u.plain.Dependency).PolicyInForce().HTTP.ReplayLimit, 0))
+	return u.proxy.remember(r, max(adapter.Of(u.plain.Dependency).PolicyInForce().HTTP.ReplayLimit, 0))
 }
 
-func (p *Proxy) remember(w http.ResponseWriter, r *http.Request, limit int) (forget func()) {
+// remember returns the exchange, also if there is nothing to remember.
+func (p *Proxy) remember(r *http.Request, limit int) *exchange {
 	e := exchangeOf(r.Context())
-	if e == nil || r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
-		return func() {}
+	if e != nil && r.ContentLength != 0 && r.Body != nil && r.Body != http.NoBody {
+		e.body, e.turns = p.bodies.remember(r, limit), r.ProtoMajor == 1
 	}
-	e.body, e.turns = p.bodies.remember(r, limit), r.ProtoMajor == 1
-	return func() {
-		waits := e.body.end()
-		if e.turns && (waits || e.unread) {
-			e.body.linger(http.NewResponseController(w))
-		}
+	return e
+}
+
+func (e *exchange) forget(w http.ResponseWriter) {
+	if e == nil || e.body == nil {
+		return
+	}
+	waits := e.body.end()
+	if e.turns && (waits || e.unread) {
+		e.body.linger(http.NewResponseController(w))
 	}
 }
 

@@ -79,7 +79,7 @@ func (p *Proxy) listenAt(address string, l *listener) (*served, error) {
 		Handler: counting, MaxHeaderBytes: cmp.Or(c.MaxHeader, defaultHeader), Protocols: protocols, ErrorLog: errorLog(p),
 		ReadHeaderTimeout: cmp.Or(c.HeaderTimeout, defaultHeaderTimeout), IdleTimeout: cmp.Or(c.IdleTimeout, defaultIdle),
 		HTTP2:       &http.HTTP2Config{WriteByteTimeout: cmp.Or(c.StallTimeout, defaultStall)}, // a client that takes no byte holds all streams of its connection
-		BaseContext: func(net.Listener) context.Context { return ctx },
+		BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: withConn,
 	}
 	if l.tls != nil {
 		s.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -296,6 +296,26 @@ type boundedConn struct {
 	net.Conn
 	of   *bounded
 	once sync.Once
+	held bool // Read takes nothing from the socket
+}
+
+// Read returns no byte while the connection is held, so that a body's reader hands out what was read together with the headers and
+// does not wait. A Read of one byte is that of net/http's watch over the client, which may have begun by then.
+func (c *boundedConn) Read(p []byte) (int, error) {
+	if len(p) > 1 && c.held {
+		return 0, nil
+	}
+	return c.Conn.Read(p)
+}
+
+type connKey struct{}
+
+// withConn keeps the connection for bodies. One of TLS needs more than one Read for a byte, and is not kept.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	if plain, ok := c.(*boundedConn); ok {
+		return context.WithValue(ctx, connKey{}, plain)
+	}
+	return ctx
 }
 
 // Close gives the slot back.

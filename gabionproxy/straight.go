@@ -24,7 +24,7 @@ func straight(r *http.Request) bool {
 // serve passes a request on, and its answer back.
 func (u *upstream) serve(w http.ResponseWriter, r *http.Request, e *exchange) {
 	out := u.outgoing(r, e)
-	e.early = &early{to: w}
+	e.firsts.to, e.early = w, &e.firsts
 	resp, err := u.RoundTrip(out)
 	e.early.end()
 	if err == nil {
@@ -40,7 +40,7 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request, e *exchange) {
 		u.proxy.failed(w, out, err)
 		return
 	}
-	answer(u.proxy, w, resp)
+	answer(u.proxy, w, resp, e.whole.Load() == resp)
 }
 
 var errSwitched = errors.New("gabionproxy: the server switched to a protocol that was not asked for")
@@ -63,13 +63,15 @@ func (u *upstream) outgoing(r *http.Request, e *exchange) *http.Request {
 			h["Te"] = []string{"trailers"}
 		}
 		if _, ok := h["User-Agent"]; !ok {
-			h["User-Agent"] = []string{""} // else net/http would make one up
+			h["User-Agent"] = noAgent // else net/http would make one up
 		}
 		out.Header = h
 	}
 	u.rewrite(&httputil.ProxyRequest{In: r, Out: out})
 	return out
 }
+
+var noAgent = []string{""} // never changes
 
 // forwarded are headers that clients may not set for servers.
 var forwarded = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}
@@ -110,7 +112,7 @@ func trailers(line string) bool {
 }
 
 // answer passes an answer on. If it breaks off the client's connection is cut, which is all that can be said by then.
-func answer(p *Proxy, w http.ResponseWriter, resp *http.Response) {
+func answer(p *Proxy, w http.ResponseWriter, resp *http.Response, whole bool) {
 	h := w.Header()
 	maps.Copy(h, resp.Header)
 	announced := len(resp.Trailer)
@@ -118,7 +120,7 @@ func answer(p *Proxy, w http.ResponseWriter, resp *http.Response) {
 		h["Trailer"] = []string{strings.Join(slices.Sorted(maps.Keys(resp.Trailer)), ", ")}
 	}
 	w.WriteHeader(resp.StatusCode)
-	err := pour(w, resp)
+	err := pour(w, resp, whole)
 	resp.Body.Close()
 	if err != nil {
 		p.options.Log.Debug("an answer broke off", "error", err)
@@ -140,13 +142,13 @@ func answer(p *Proxy, w http.ResponseWriter, resp *http.Response) {
 	}
 }
 
-// pour copies the body: at once where it may be a stream.
-func pour(w http.ResponseWriter, resp *http.Response) error {
+// pour copies the body: at once where it may be a stream, unless the whole of it is here.
+func pour(w http.ResponseWriter, resp *http.Response, whole bool) error {
 	if resp.Body == http.NoBody {
 		return nil
 	}
 	flush := func() error { return nil }
-	if resp.ContentLength < 0 || strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+	if resp.ContentLength < 0 && !whole || strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		flush = http.NewResponseController(w).Flush
 		if err := flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return err
@@ -183,6 +185,13 @@ func (a *early) end() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.to = nil
+}
+
+// entire notes an answer whose body is in memory.
+func entire(resp *http.Response) {
+	if e := exchangeOf(resp.Request.Context()); e != nil {
+		e.whole.Store(resp)
+	}
 }
 
 // inform passes on an answer of 1xx.

@@ -116,7 +116,7 @@ func newUpstream(config *tls.Config, to *url.URL) http.RoundTripper {
 		return base
 	}
 	return &h1.Transport{
-		Next: informing{base}, Dial: base.DialContext, TLS: config, TLSTime: tlsTimeout, IdleTime: idleUpstream, MostIdle: idlePerHost, Inform: inform,
+		Next: informing{base}, Dial: base.DialContext, TLS: config, TLSTime: tlsTimeout, IdleTime: idleUpstream, MostIdle: idlePerHost, Inform: inform, Whole: entire,
 	}
 }
 
@@ -179,8 +179,9 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		u.proxy.ambiguous(w, r)
 		return
 	}
-	defer u.remember(w, r)()
-	if e := exchangeOf(r.Context()); e != nil && straight(r) {
+	e := u.remember(r)
+	defer e.forget(w)
+	if e != nil && straight(r) {
 		u.serve(w, r, e)
 		return
 	}

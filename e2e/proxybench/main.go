@@ -1,7 +1,7 @@
 // Proxybench compares what proxies cost: processor time of the proxy's process for each request,
 // read from /proc, so that the load, the server and the other proxies on the machine don't count.
 //
-//	go run ./proxybench [-rounds 5] [-requests 4000] [-beside COMMAND]
+//	go run ./proxybench [-rounds 5] [-requests 4000] [-beside COMMAND] [-work "GET.*64"]
 //
 // With -beside another build of the command is measured in turn with this one. It runs httputil.ReverseProxy and gabion, and nginx, HAProxy and Caddy where they are installed.
 // Only ratios within one run mean anything.
@@ -21,7 +21,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -61,8 +63,9 @@ func main() {
 	rounds := flag.Int("rounds", 5, "how often each is measured")
 	requests := flag.Int("requests", 4000, "of one measurement")
 	beside := flag.String("beside", "", "another build of the command gabion")
+	only := flag.String("work", "", "regular expression: which kinds of requests")
 	flag.Parse()
-	exit(compare(*rounds, *requests, *beside))
+	exit(compare(*rounds, *requests, *beside, regexp.MustCompile(*only)))
 }
 
 func exit(err error) {
@@ -190,7 +193,7 @@ func up(at string) error {
 	}
 }
 
-func compare(rounds, requests int, beside string) error {
+func compare(rounds, requests int, beside string, only *regexp.Regexp) error {
 	dir, err := os.MkdirTemp("", "proxybench")
 	if err != nil {
 		return err
@@ -210,10 +213,12 @@ func compare(rounds, requests int, beside string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%-28s %-14s %12s %8s\n", "", "", "us/request", "ratio")
+	fmt.Printf("%-28s %-14s %10s %8s %10s %8s %11s %6s\n", "", "", "us/request", "system", "switches", "ratio", "from to", "MiB")
 	for _, w := range works() {
-		cost := map[string][]float64{}
-		ratios := map[string][]float64{}
+		if !only.MatchString(w.name) {
+			continue
+		}
+		costs := map[string][]cost{}
 		for round := range rounds + 1 {
 			for _, p := range all {
 				used, err := p.measure(w, requests)
@@ -221,30 +226,40 @@ func compare(rounds, requests int, beside string) error {
 					return fmt.Errorf("%s, %s: %w", p.name, w.name, err)
 				}
 				if round > 0 { // the first one warms up
-					cost[p.name] = append(cost[p.name], used)
+					costs[p.name] = append(costs[p.name], used)
 				}
 			}
 		}
 		for _, p := range all {
-			for i, used := range cost[p.name] {
-				ratios[p.name] = append(ratios[p.name], used/cost[all[0].name][i])
+			each := func(of func(i int, c cost) float64) (sorted []float64) {
+				for i, c := range costs[p.name] {
+					sorted = append(sorted, of(i, c))
+				}
+				slices.Sort(sorted)
+				return sorted
 			}
-			fmt.Printf("%-28s %-14s %12.1f %8.2f\n", w.name, p.name, median(cost[p.name]), median(ratios[p.name]))
+			ratios := each(func(i int, c cost) float64 { return c.all / costs[all[0].name][i].all }) // of one round
+			fmt.Printf("%-28s %-14s %10.1f %8.1f %10.2f %8.2f %6.2f %.2f %6.1f\n", w.name, p.name, median(each(func(_ int, c cost) float64 { return c.all })),
+				median(each(func(_ int, c cost) float64 { return c.system })), median(each(func(_ int, c cost) float64 { return c.switches })),
+				median(ratios), ratios[0], ratios[len(ratios)-1], p.memory())
 		}
 	}
 	return nil
 }
 
-func median(all []float64) float64 {
-	all = slices.Sorted(slices.Values(all)) // of its own: ratios pair the measurements of one round
-	return all[len(all)/2]
+func median(sorted []float64) float64 { return sorted[len(sorted)/2] }
+
+// cost is what a process used, in microseconds of its processor time.
+type cost struct {
+	all, system float64
+	switches    float64 // how often one of its threads had to wait, or was made to
 }
 
-// measure sends requests and returns the proxy's processor time for one, in microseconds.
-func (p *proxy) measure(w work, requests int) (float64, error) {
+// measure sends requests and returns what the proxy used for one.
+func (p *proxy) measure(w work, requests int) (cost, error) {
 	before, err := p.used()
 	if err != nil {
-		return 0, err
+		return cost{}, err
 	}
 	errs := make(chan error, w.connections)
 	for range w.connections {
@@ -256,10 +271,11 @@ func (p *proxy) measure(w work, requests int) (float64, error) {
 		}
 	}
 	if err != nil {
-		return 0, err
+		return cost{}, err
 	}
 	after, err := p.used()
-	return float64((after - before).Microseconds()) / float64(requests/w.connections*w.connections), err
+	n := float64(requests / w.connections * w.connections)
+	return cost{(after.all - before.all) / n, (after.system - before.system) / n, (after.switches - before.switches) / n}, err
 }
 
 func send(at, request string, n int) error {
@@ -287,11 +303,11 @@ func send(at, request string, n int) error {
 	return nil
 }
 
-// used is the processor time of the proxy and of its children, such as nginx's workers.
-func (p *proxy) used() (time.Duration, error) {
+// used is what the proxy and its children, such as nginx's workers, used since they began.
+func (p *proxy) used() (all cost, err error) {
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.cmd.Process.Pid))
 	if err != nil {
-		return 0, err
+		return all, err
 	}
 	pids := []string{fmt.Sprint(p.cmd.Process.Pid)}
 	for _, name := range tasks {
@@ -299,18 +315,46 @@ func (p *proxy) used() (time.Duration, error) {
 			pids = append(pids, strings.Fields(string(text))...)
 		}
 	}
-	var all time.Duration
 	for _, pid := range pids {
 		text, err := os.ReadFile("/proc/" + pid + "/stat")
 		if err != nil {
-			return 0, err
+			return all, err
 		}
 		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-		var user, system int64
+		var user, system float64
 		if _, err := fmt.Sscan(fields[11]+" "+fields[12], &user, &system); err != nil {
-			return 0, err
+			return all, err
 		}
-		all += time.Duration(user+system) * 10 * time.Millisecond // the kernel counts in hundredths
+		all.all += (user + system) * 10_000 // the kernel counts in hundredths
+		all.system += system * 10_000
+		threads, err := filepath.Glob("/proc/" + pid + "/task/*/status")
+		if err != nil {
+			return all, err
+		}
+		for _, name := range threads {
+			all.switches += switched(name)
+		}
 	}
 	return all, nil
+}
+
+// memory is the proxy's share of the machine's, in MiB, without its children. What can't be read is 0.
+func (p *proxy) memory() (all float64) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", p.cmd.Process.Pid))
+	if _, rest, ok := strings.Cut(string(text), "\nPss:"); ok {
+		_, _ = fmt.Sscan(rest, &all)
+	}
+	return all / 1024
+}
+
+// switched is how often a thread was switched, which its status says in two lines.
+func switched(status string) (n float64) {
+	text, _ := os.ReadFile(status) // a thread that has just ended has no status
+	for line := range strings.Lines(string(text)) {
+		if name, count, _ := strings.Cut(strings.TrimSpace(line), ":"); strings.HasSuffix(name, "voluntary_ctxt_switches") {
+			one, _ := strconv.ParseFloat(strings.TrimSpace(count), 64)
+			n += one
+		}
+	}
+	return n
 }

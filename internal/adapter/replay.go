@@ -26,3 +26,6 @@ type Prompt interface{ Prompt(*http.Request) bool }
 
 // Around is an http.RoundTripper that looks at what another one sends, and may change its headers. Inside returns that.
 type Around interface{ Inside() http.RoundTripper }
+
+// VerdictKey is the context's key for what became of its last request: see gabionhttp.WithVerdict.
+type VerdictKey struct{}

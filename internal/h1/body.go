@@ -1,10 +1,12 @@
 package h1
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 )
 
 // deliver makes the exchange the body of its answer, where that has one.
@@ -13,7 +15,9 @@ func (x *exchange) deliver(resp *http.Response, req *http.Request) *http.Respons
 	x.keep = !resp.Close && !req.Close && resp.StatusCode > 199
 	switch {
 	case resp.StatusCode == http.StatusSwitchingProtocols:
-		x.watching()
+		if x.stop == nil {
+			x.watch()
+		}
 		resp.Body = &switched{x, x.c}
 	case resp.Body == http.NoBody:
 		x.letGo(x.r.Buffered() == 0)
@@ -21,23 +25,40 @@ func (x *exchange) deliver(resp *http.Response, req *http.Request) *http.Respons
 	default:
 		x.in, resp.Body = resp.Body, x
 		if n := resp.ContentLength; x.stop == nil && n <= readAhead {
+			x.brief = true
 			_, _ = x.r.Peek(int(max(n, 0))) // the rest of a short body, in what is left of the time without a watch
+			x.brief = false
 		}
 		if n := resp.ContentLength; n >= 0 && int64(x.r.Buffered()) >= n && x.written(0) {
 			x.letGo(int64(x.r.Buffered()) == n)
-		} else {
-			x.watching()
+		} else if x.t.Whole != nil && n < 0 && len(resp.TransferEncoding) == 1 && resp.Trailer == nil {
+			if all, _ := x.r.Peek(x.r.Buffered()); chunked(all) >= 0 {
+				x.t.Whole(resp)
+			}
 		}
 	}
 	return resp
 }
 
-// watching makes sure that the context is watched while more is read.
-func (x *exchange) watching() {
-	if x.stop == nil {
-		x.watch()
+// chunked is the length of a body that is in memory to its end and no further, as chunks without extensions and trailers. It is -1 for all others.
+func chunked(b []byte) (all int64) {
+	for {
+		line, rest, _ := bytes.Cut(b, crlf)
+		switch size, err := strconv.ParseUint(string(line), 16, 16); {
+		case err != nil:
+			return -1
+		case size == 0 && bytes.Equal(rest, crlf):
+			return all
+		case size == 0 || uint64(len(rest)) < size || !bytes.HasPrefix(rest[size:], crlf):
+			return -1
+		default:
+			all += int64(size)
+			b = rest[size+2:]
+		}
 	}
 }
+
+var crlf = []byte("\r\n")
 
 // letGo gives the connection to the next request, if the exchange came to its end and both sides wish to.
 func (x *exchange) letGo(whole bool) {

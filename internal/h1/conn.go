@@ -2,7 +2,6 @@ package h1
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -21,21 +20,24 @@ import (
 
 // conn is a connection, which has one request at a time.
 type conn struct {
-	net.Conn // the socket, or what speaks TLS on it
-	look     func() bool
-	abort    func() // closes the socket, which ends all reads and writes at once
+	net.Conn         // the socket, or what speaks TLS on it
+	socket   *socket // nil for what is no socket
+	abort    func()  // closes the socket, which ends all reads and writes at once
 	tls      *tls.ConnectionState
 	home     *host
 	since    time.Time // it is idle
 	reused   bool
 
+	final bool        // the next Write ends the request, and its answer is due at once
 	left  int64       // bytes that may still be read of headers
 	got   bool        // something of the answer
 	wrote atomic.Bool // something of the request
 	cut   atomic.Bool // a Write failed
 }
 
-func (c *conn) alive() bool { return (c.look == nil || c.look()) && (c.tls == nil || c.silent()) }
+func (c *conn) alive() bool {
+	return (c.socket == nil || c.socket.alive()) && (c.tls == nil || c.silent())
+}
 
 // silent reports whether what speaks TLS has nothing left of what it took from the socket. It reads no more from there.
 func (c *conn) silent() bool {
@@ -60,7 +62,15 @@ func (c *conn) Read(p []byte) (int, error) {
 
 // Write notes what became of the request.
 func (c *conn) Write(p []byte) (int, error) {
-	n, err := c.Conn.Write(p)
+	n, err := 0, error(nil)
+	if c.final {
+		n = c.socket.ask(p)
+	}
+	if n < len(p) {
+		var more int
+		more, err = c.Conn.Write(p[n:])
+		n += more
+	}
 	if n > 0 || c.tls != nil {
 		c.wrote.Store(true)
 	}
@@ -92,6 +102,15 @@ var (
 	writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 4<<10) }}
 	parts   = sync.Pool{New: func() any { return new([32 << 10]byte) }} // of bodies
 )
+
+// whole reports whether a body is short, and in memory to its end: then it is written at once, and no reader of it waits.
+func whole(req *http.Request) bool {
+	if bodiless(req) || req.ContentLength <= 0 || req.ContentLength > inOne {
+		return false
+	}
+	b, ok := req.Body.(interface{ Whole() bool })
+	return ok && b.Whole()
+}
 
 // held hides from net/http that there is something to be flushed.
 type held struct {
@@ -129,13 +148,18 @@ func (h *held) done() {
 	h.w = nil
 }
 
-// send writes a request and closes its body.
-func (c *conn) send(req *http.Request) error {
+// inHand is a request's whole body: net/http is not to know that there is something to be flushed before it.
+type inHand struct{ *bufio.Writer }
+
+// send writes a request and closes its body. With waits it comes back when there is an answer, or no time for one.
+func (c *conn) send(req *http.Request, waits bool) error {
 	w := writers.Get().(*bufio.Writer)
 	w.Reset(c)
 	err := write(req, w)
 	if err == nil {
+		c.final = waits
 		err = w.Flush()
+		c.final = false
 	}
 	w.Reset(nil)
 	writers.Put(w)
@@ -143,7 +167,10 @@ func (c *conn) send(req *http.Request) error {
 }
 
 func write(req *http.Request, w *bufio.Writer) error {
-	if bodiless(req) || req.ContentLength <= 0 || req.ContentLength > inOne {
+	switch {
+	case whole(req):
+		return req.Write(inHand{w})
+	case bodiless(req) || req.ContentLength <= 0 || req.ContentLength > inOne:
 		return req.Write(w)
 	}
 	h := &held{w: w}
@@ -157,11 +184,13 @@ func write(req *http.Request, w *bufio.Writer) error {
 type exchange struct {
 	t     *Transport
 	c     *conn // nil once it was let go
+	from  *conn // the same, for the reader
 	ctx   context.Context
 	r     *bufio.Reader
 	stop  func() bool   // of the watch over the context; nil before there is one
 	sent  chan struct{} // closed when the request was written; nil if that is so
 	wrong error         // why it was not; to be read after sent
+	brief bool          // what does not come before the watch is not waited for
 	keep  bool          // the connection may be used again
 	in    io.ReadCloser // nil means that the answer has no body
 
@@ -173,15 +202,16 @@ type exchange struct {
 
 func (t *Transport) exchange(c *conn, req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
-	x := &exchange{t: t, c: c, ctx: ctx, r: readers.Get().(*bufio.Reader)}
-	x.r.Reset(c)
+	x := &exchange{t: t, c: c, from: c, ctx: ctx, r: readers.Get().(*bufio.Reader)}
+	x.r.Reset((*source)(x))
 	c.left, c.got = headerLimit, false
 	c.wrote.Store(false)
-	if !x.hurries() {
+	hurries := x.hurries()
+	if !hurries {
 		x.watch()
 	}
-	if bodiless(req) {
-		x.wrong = c.send(req)
+	if bodiless(req) || whole(req) {
+		x.wrong = c.send(req, hurries)
 	} else {
 		x.sent = make(chan struct{})
 		go x.send(c, req)
@@ -207,20 +237,20 @@ func (x *exchange) send(c *conn, req *http.Request) {
 		}
 	}()
 	x.wrong = errLeft
-	x.wrong = c.send(req)
+	x.wrong = c.send(req, false)
 }
 
 // errLeft stands unless what was written is known.
 var errLeft = errors.New("h1: the goroutine of the request's body ended in its reader")
 
-// soon is how long an answer is waited for before the request's context is watched. To watch one costs eleven allocations,
-// and most answers come sooner. Until then the end of the context's time is the connection's too, and a cancel is seen this much later.
+// soon is after how long the request's context is watched, if more of the answer is waited for. To watch one costs eleven allocations,
+// and most answers are whole sooner. Until then the end of the context's time is the connection's too, and a cancel is seen this much later.
 const soon = 10 * time.Millisecond
 
 // hurries puts off the watch over the context, and reports whether it did.
 func (x *exchange) hurries() bool {
 	end, timed := x.ctx.Deadline()
-	if x.c.tls != nil || x.c.look == nil || !timed || x.c.SetWriteDeadline(end) != nil {
+	if x.c.tls != nil || x.c.socket == nil || !timed || x.c.SetWriteDeadline(end) != nil {
 		return false
 	}
 	if at := time.Now().Add(soon); at.Before(end) {
@@ -243,10 +273,28 @@ func (x *exchange) unwatch() bool {
 	return x.stop()
 }
 
-// inHand reports whether all headers of the last answer were read.
-func (x *exchange) inHand() bool {
-	head, _ := x.r.Peek(x.r.Buffered())
-	return bytes.Contains(head, []byte("\r\n\r\n")) && !bytes.Contains(head[:min(len(head), len("HTTP/1.1 1"))], []byte(" 1"))
+// source is what an exchange's reader reads from.
+type source exchange
+
+// Read waits without a watch over the context at first.
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.from.Read(p)
+	if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || !(*exchange)(s).late() {
+		return n, err
+	}
+	more, err := s.from.Read(p[n:])
+	return n + more, err
+}
+
+// late begins the watch, and reports whether there was none.
+func (x *exchange) late() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over || x.brief || x.c == nil || x.stop != nil {
+		return false
+	}
+	x.watch()
+	return true
 }
 
 // answer reads the headers of the answer.
@@ -254,14 +302,7 @@ func (x *exchange) answer(req *http.Request) (*http.Response, error) {
 	if x.sent == nil && x.wrong != nil && !x.c.cut.Load() { // net/http would not write it
 		return nil, x.wrong
 	}
-	_, err := x.r.Peek(1)
-	if x.stop == nil && !(err == nil && x.inHand()) {
-		x.watch()
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			_, err = x.r.Peek(1)
-		}
-	}
-	if err != nil {
+	if _, err := x.r.Peek(1); err != nil {
 		return nil, err
 	}
 	for {
@@ -292,7 +333,7 @@ func (x *exchange) fail(err error) error {
 	x.free()
 	written := x.written(0)
 	switch {
-	case x.ctx.Err() != nil || !stopped:
+	case x.ctx.Err() != nil || x.stop != nil && !stopped:
 		return context.Cause(x.ctx)
 	case written && x.wrong != nil && !c.cut.Load():
 		return x.wrong

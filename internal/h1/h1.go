@@ -49,6 +49,9 @@ type Transport struct {
 	// Inform gets answers of 1xx but 101, before the trace of the request. Nil means that they are dropped.
 	Inform func(ctx context.Context, status int, h http.Header)
 
+	// Whole gets answers of unknown length whose body is in memory to its end, which are no streams. Nil means that they are not looked for.
+	Whole func(*http.Response)
+
 	mu    sync.Mutex // guards all below
 	hosts map[hostKey]*host
 	sweep *time.Timer
@@ -193,7 +196,7 @@ func (t *Transport) dial(ctx context.Context, h *host) (*conn, error) {
 		return nil, err
 	}
 	c := &conn{Conn: socket, home: h, abort: func() { socket.Close() }}
-	c.look = looker(socket)
+	c.socket = socketOf(socket)
 	if h.secure == nil {
 		return c, nil
 	}
