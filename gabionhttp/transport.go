@@ -122,7 +122,11 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	of := adapter.Of(t.Dependency)
 	c.learn(of.PolicyInForce())
 	c.own()
-	if err := c.learnMore(of); err != nil {
+	err := c.learnKey()
+	if err == nil {
+		err = c.learnClassifier(of)
+	}
+	if err != nil {
 		closeBody(req)
 		why := &gabion.Error{Dependency: t.Dependency.Name(), Reason: policy.Invalid, Err: err}
 		c.tell(why, 0, 0)
@@ -198,14 +202,6 @@ func (c *exchange) learn(p *policy.Policy) {
 	c.priority, c.ways, c.shared, c.meter = gabion.PriorityOf(c.req.Context()), p.Endpoints.List, p.Endpoints.SharedKeys, meterOf(p)
 	c.serial = p.Hedge.Max <= 0 || len(c.req.Trailer) > 0 || // which are set while the body is read, one at a time
 		!machine.HedgeableMethod(c.method(), c.safe) && !c.t.HedgeKeyed
-}
-
-// learnMore learns what a request may be refused for.
-func (c *exchange) learnMore(of adapter.Dependency) error {
-	if err := c.learnKey(); err != nil {
-		return err
-	}
-	return c.learnClassifier(of)
 }
 
 // own makes a copy of the caller's request where attempts may outlive the call, or
