@@ -93,7 +93,7 @@ func TestImpossibleValuesAreRefusedWithTheirPlace(t *testing.T) {
 		{"a fault that never ends", ", for: 10s", "", "11:12", "for is missing"},
 		{"a fault nowhere", "service: db, ", "", "11:12", "service is missing"},
 		{"a key of another kind", fault, "{kind: down, service: db, at: 20s, for: 10s, factor: 0.5}", "11:58", "factor means nothing for down"},
-		{"an unknown status", "for: 10s}", "for: 10s, status: 418}", "11:60", "status 418 is not known"},
+		{"an unknown status", "for: 10s}", "for: 10s, status: 200}", "11:60", "status 200 is not known"},
 		{"a brown-out that adds", fault, "{kind: brown_out, service: db, at: 20s, for: 10s, factor: 2}", "11:63", "leaves less than all"},
 		{"a replica too many", fault, "{kind: down, service: db, at: 20s, for: 10s, replicas: 2}", "11:60", "has 1 replicas, not 2"},
 		{"a flap that overlaps", "for: 10s}", "for: 10s, every: 5s}", "11:59", "before it is over"},
