@@ -9,11 +9,14 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A short body goes on as it is, whether it comes with its headers, after them, or in part; and what follows it is the next request.
 func TestAShortBodyGoesOnHoweverItComes(t *testing.T) {
+	came := make(chan struct{}, 8)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		came <- struct{}{}
 		b, err := io.ReadAll(r.Body)
 		fmt.Fprint(w, r.Method, string(b), err)
 	}))
@@ -35,7 +38,14 @@ func TestAShortBodyGoesOnHoweverItComes(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer c.Close()
-				for _, part := range parts {
+				for i, part := range parts {
+					if i > 0 {
+						select { // the server has the headers, and waits for the rest
+						case <-came:
+						case <-time.After(10 * time.Second):
+							t.Fatal("the headers wait for the body")
+						}
+					}
 					io.WriteString(c, part)
 				}
 				in := bufio.NewReader(c)
@@ -51,6 +61,9 @@ func TestAShortBodyGoesOnHoweverItComes(t *testing.T) {
 					if b, err := io.ReadAll(resp.Body); string(b) != want || err != nil {
 						t.Errorf("the server says %d bytes for %d: %.80q, %v", len(b), len(want), b, err)
 					}
+				}
+				for len(came) > 0 {
+					<-came
 				}
 			})
 		}
