@@ -198,29 +198,42 @@ func createsByPost(c *check, at reached) bool {
 }
 
 // madeByCall is the part of G119 and G120 that finds what a function of the package makes anew each time, and its caller uses up.
-func madeByCall(c *check, visit func(at inspector.Cursor, call *ast.CallExpr, t *code, made ast.Expr, where string)) {
+func madeByCall(c *check, visit func(call *ast.CallExpr, t *code, made ast.Expr, where string)) {
+	kinds := map[*code]ast.Expr{}
 	c.eachCall(func(at inspector.Cursor, call *ast.CallExpr) {
 		t := c.targets[call]
 		decl, is := targetDecl(t)
 		if !is || decl.Type.Results == nil {
 			return
 		}
-		where := c.perRequest(at, false)
-		if where == "" || c.escapes(at, 0) {
+		made, known := kinds[t]
+		if !known {
+			made = madeBy(c, t)
+			kinds[t] = made
+		}
+		if made == nil || c.escapes(at, 0) {
 			return
 		}
-		var made ast.Expr
-		returned := 0
-		own(t.body, func(n ast.Node) {
-			if ret, is := n.(*ast.ReturnStmt); is && len(ret.Results) > 0 {
-				made = ast.Unparen(ret.Results[0])
-				returned++
-			}
-		})
-		if returned == 1 {
-			visit(at, call, t, made, where)
+		if where := c.perRequest(at, false); where != "" {
+			visit(call, t, made, where)
 		}
 	})
+}
+
+// madeBy returns what a function returns, if it is one thing that is there for many calls.
+func madeBy(c *check, t *code) (made ast.Expr) {
+	returned := 0
+	own(t.body, func(n ast.Node) {
+		if ret, is := n.(*ast.ReturnStmt); is && len(ret.Results) > 0 {
+			made = ast.Unparen(ret.Results[0])
+			returned++
+		}
+	})
+	call, is := made.(*ast.CallExpr)
+	if returned == 1 && (is && longLived(c, call) != "" || typeName(c.typeOf(made)) == "net/http.Client") {
+		return made
+	}
+	return nil
 }
 
 func targetDecl(t *code) (*ast.FuncDecl, bool) {
@@ -235,7 +248,7 @@ var transportName = regexp.MustCompile(`^(Transport|Clone)$`)
 
 // transportByCall is the part of G119 for a client that a function makes.
 func transportByCall(c *check) {
-	madeByCall(c, func(_ inspector.Cursor, call *ast.CallExpr, t *code, made ast.Expr, where string) {
+	madeByCall(c, func(call *ast.CallExpr, t *code, made ast.Expr, where string) {
 		if mentions(t.body, oneShot) || typeName(c.typeOf(made)) != "net/http.Client" {
 			return
 		}

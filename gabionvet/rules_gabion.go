@@ -269,7 +269,7 @@ func dependencyPerRequest(c *check) {
 			tell(call, what, where)
 		}
 	})
-	madeByCall(c, func(_ inspector.Cursor, call *ast.CallExpr, _ *code, made ast.Expr, where string) {
+	madeByCall(c, func(call *ast.CallExpr, _ *code, made ast.Expr, where string) {
 		if inner, is := made.(*ast.CallExpr); is {
 			if what := longLived(c, inner); what != "" && what != "limiter" && what != "pool" {
 				tell(call, what, where)
