@@ -59,7 +59,7 @@ func (f *Failures) Of(r Reason) int64 {
 
 // LatencyStats say how long successful attempts took, within 1.6 %.
 //
-// They are sampled. The first hundred successes are in, and then one in eight, and the next
+// They are sampled. The first hundreds of successes are in, and then one in eight, and the next
 // one after a quarter of a second (of the budget's window, if that is another): of a
 // dependency that is called seldom nearly all are in. Where the policy itself
 // measures, for a percentile of hedges or of the least time, and no call names a

@@ -130,7 +130,7 @@ func (b *Bulkhead) Release(slot Slot, shard uint32) {
 
 // Returns reports whether a slot that is given back now would be had again at once: the bulkhead is not
 // fair, no call waits, and no more slots are in use than the limit allows. It takes nothing.
-func (b *Bulkhead) Returns(slot Slot) bool {
+func Returns(b *Bulkhead, slot Slot) bool {
 	w := word(b.word.Load())
 	return slot.tenant == &b.everyone && w&below <= w>>limitShift
 }

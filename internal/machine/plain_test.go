@@ -19,7 +19,7 @@ func TestThePlainWayDecidesTheSame(t *testing.T) {
 	for seed := range uint64(300) {
 		g := newPlainGame(t, seed)
 		moves := 300
-		if seed%50 == 0 { // the time of an attempt is taken of the first hundred successes, and then of some
+		if seed%50 == 0 { // the time of an attempt is taken of the first hundreds of successes, and then of some
 			moves = 6000
 		}
 		for range moves {

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/bulkhead"
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/learned"
 	"github.com/gabion-go/gabion/policy"
@@ -196,14 +197,14 @@ func (c *Call) partitionName() string {
 func (c *Call) giveBack(t *Ticket, o *policy.Outcome) {
 	switch {
 	case o.Open || !t.held.slot.Held():
-	case c.sent.plain && c.phase == away && c.goesOn() && c.state.bulkhead().Returns(t.held.slot):
+	case c.sent.plain && c.phase == away && c.goesOn() && bulkhead.Returns(c.state.bulkhead(), t.held.slot):
 		c.taken.addSlot(t.held.slot)
 	default:
 		c.state.bulkhead().Release(t.held.slot, c.shard)
 	}
 }
 
-// goesOn reports whether the plan of a call whose attempt has failed comes next, with nothing between: whoever begins with
+// goesOn reports whether the plan of a call whose attempt has failed comes next, with nothing between: a driver that begins with
 // SendPlain asks Next right after Settle. If the retry is sent at once, it keeps the slot that it would give back and take
 // again. If not, the plan gives it back.
 func (c *Call) goesOn() bool { return c.sent.idle() && c.log == nil && c.rules.plain }

@@ -48,7 +48,7 @@ const (
 // called seldom all times are known, and where calls are many, taking them costs little. Where
 // the budget counts successes, the while is a quarter of its window.
 const (
-	timedFirst = 128
+	timedFirst = 512
 	timedEvery = 8
 	timedAfter = 250 * time.Millisecond
 )
