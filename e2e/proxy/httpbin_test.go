@@ -100,8 +100,8 @@ var asks = []ask{
 	{name: "post to a server that fails", method: "POST", path: "/status/503", body: "hello", status: 503},
 }
 
-// go-httpbin behind Toxiproxy. What a client takes for an answer is what the server wrote, all of it; where there is none the
-// client is told so, and that something may have happened. Nothing is sent that may not be repeated.
+// go-httpbin behind Toxiproxy. What a client takes for an answer is what the server wrote, all of it; without one the
+// client reads so, and that something may have happened. Nothing is sent that may not be repeated.
 func TestHTTPBinBehindToxiproxy(t *testing.T) {
 	before := len(goroutines())
 	for _, x := range toxics {
@@ -245,7 +245,7 @@ func (a *ask) check(t named, x *toxic, side string, s seen, b *bin) {
 		t.Errorf("the server got %d requests, want %d", len(came), want)
 	}
 	if n := s.resp.Header.Get("Gabion-Attempts"); side != "ingress" && n != strconv.Itoa(attempts) {
-		t.Errorf("the client is told of %s attempts, and there were %d", n, attempts)
+		t.Errorf("the answer says %s attempts, and there were %d", n, attempts)
 	}
 	switch {
 	case refused:
@@ -255,7 +255,7 @@ func (a *ask) check(t named, x *toxic, side string, s seen, b *bin) {
 	}
 }
 
-// refused checks what a client is told that gets no answer.
+// refused checks what a client reads that gets no answer.
 func (a *ask) refused(t named, s seen) {
 	t.Helper()
 	var told struct{ Reason, Effect string }
@@ -267,7 +267,7 @@ func (a *ask) refused(t named, s seen) {
 		t.Errorf("%d %s, %v: want a refusal", s.resp.StatusCode, s.body, s.err)
 	}
 	if told.Effect != "may have happened" || told.Reason == "" {
-		t.Errorf("the client is told %+v", told)
+		t.Errorf("the client reads %+v", told)
 	}
 }
 
