@@ -43,7 +43,7 @@ func (p *Proxy) stored(t, before *tree, name string) (*stored, error) {
 		t.stores[name] = before.stores[name]
 		return t.stores[name], nil
 	}
-	s := &stored{unused: func() { go p.closeStore(name) }}
+	s := &stored{unused: func() { go closeStore(p, name) }}
 	s.uses.Store(1)
 	switch {
 	case !t.dry:
@@ -64,7 +64,7 @@ func (p *Proxy) stored(t, before *tree, name string) (*stored, error) {
 }
 
 // closeStore closes a store that was left, unless a configuration names it again by now.
-func (p *Proxy) closeStore(name string) {
+func closeStore(p *Proxy, name string) {
 	p.changing.Lock()
 	defer p.changing.Unlock()
 	if p.options.CloseStore != nil && p.inForce.Load().stores[name] == nil {
