@@ -9,7 +9,7 @@ import (
 
 // Sends is what sends requests to a server, where base would without telemetry.
 func Sends(o Options, base http.RoundTripper) http.RoundTripper {
-	return (&Proxy{options: o}).watched("", base)
+	return followed(o.Telemetry, "", base)
 }
 
 // Shown is what operators see of a configuration.

@@ -44,7 +44,7 @@ func (p *Proxy) program(c config.ProxyIngress) (*program, error) {
 		return nil, err
 	}
 	g := &program{proxy: p, url: to, base: newBase(nil, to), times: c.Deadlines, trusted: trusted, keyed: c.Idempotency.Store != ""}
-	g.send = p.watched("", g.base)
+	g.send = followed(p.options.Telemetry, "", g.base)
 	g.own = slices.Concat(keyHeaders, leftHeaders, []string{gabionhttp.HeaderPriority,
 		http.CanonicalHeaderKey(c.Idempotency.ScopeHeader), http.CanonicalHeaderKey(c.Admission.TenantHeader)})
 	if g.keyed {

@@ -32,12 +32,12 @@ type Answer struct {
 	Cut      bool   // the connection was cut, since the answer could not be brought to its end
 }
 
-// watched returns what sends requests of a dependency: base, if nothing follows them.
-func (p *Proxy) watched(dependency string, base http.RoundTripper) http.RoundTripper {
-	if p.options.Telemetry == nil {
+// followed returns what sends requests of a dependency: base, if nothing follows them.
+func followed(to Telemetry, dependency string, base http.RoundTripper) http.RoundTripper {
+	if to == nil {
 		return base
 	}
-	return &watching{to: p.options.Telemetry, dependency: dependency, base: base}
+	return &watching{to: to, dependency: dependency, base: base}
 }
 
 // watching tells of what it sends.

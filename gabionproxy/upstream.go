@@ -75,7 +75,7 @@ func (p *Proxy) upstream(t *tree, to target, before *tree) (*upstream, error) {
 			return nil, err
 		}
 	}
-	u.base = p.watched(to.dependency, newUpstream(config, u.url))
+	u.base = followed(p.options.Telemetry, to.dependency, newUpstream(config, u.url))
 	if u.url != nil && u.url.Scheme == "h2c" {
 		u.url.Scheme = "http"
 	}

@@ -9,12 +9,8 @@ import (
 
 var startNames = regexp.MustCompile(`(?i)^(main|run|start|serve|init|new|setup|open|build|make|execute|test|benchmark|example|listen|loop|boot)`)
 
-// perRequest says for what a place runs again: a request, a call, an iteration.
-func (c *check) perRequest(at inspector.Cursor, onlyHandlers bool) string {
-	return c.perRequestWithin(at, onlyHandlers, 0)
-}
-
-func (c *check) perRequestWithin(at inspector.Cursor, onlyHandlers bool, depth int) string {
+// perRequest says for what a place runs again: a request, a call, an iteration. Depth is how many callers were followed.
+func (c *check) perRequest(at inspector.Cursor, onlyHandlers bool, depth int) string {
 	for e := range at.Enclosing((*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)) {
 		var typ *ast.FuncType
 		name := ""
@@ -33,7 +29,7 @@ func (c *check) perRequestWithin(at inspector.Cursor, onlyHandlers bool, depth i
 				if !found {
 					return ""
 				}
-				if name = c.perRequestWithin(caller, onlyHandlers, depth+1); name == "" {
+				if name = c.perRequest(caller, onlyHandlers, depth+1); name == "" {
 					break
 				}
 			}

@@ -214,7 +214,7 @@ func madeByCall(c *check, visit func(call *ast.CallExpr, t *code, made ast.Expr,
 		if made == nil || c.escapes(at, 0) {
 			return
 		}
-		if where := c.perRequest(at, false); where != "" {
+		if where := c.perRequest(at, false, 0); where != "" {
 			visit(call, t, made, where)
 		}
 	})

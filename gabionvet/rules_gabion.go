@@ -265,7 +265,7 @@ func dependencyPerRequest(c *check) {
 		if what == "" {
 			return
 		}
-		if where := c.perRequest(at, what == "limiter" || what == "pool"); where != "" && !c.escapes(at, 0) {
+		if where := c.perRequest(at, what == "limiter" || what == "pool", 0); where != "" && !c.escapes(at, 0) {
 			tell(call, what, where)
 		}
 	})

@@ -268,7 +268,7 @@ func canEnd(u *unit, v *types.Var) bool {
 	})
 }
 
-// endlessLibrary is the part of G102 that finds a retry library which is told to have no bound.
+// endlessLibrary is the part of G102 that finds a retry library that was given no bound.
 func endlessLibrary(c *check, call *ast.CallExpr) {
 	name := c.fullName(call)
 	avast := strings.HasPrefix(name, "github.com/avast/retry-go.Do")

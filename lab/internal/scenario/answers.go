@@ -88,7 +88,7 @@ func wayName(way int) string {
 }
 
 // answersOf are the ways to fail that faults of a service name; the others are not told apart.
-func (f *File) answersOf(service int) (ways []int) {
+func answersOf(f *File, service int) (ways []int) {
 	for i := range f.faults {
 		for _, a := range f.faults[i].Answers {
 			if f.faults[i].service == service && !slices.Contains(ways, a.Status) {
@@ -100,8 +100,8 @@ func (f *File) answersOf(service int) (ways []int) {
 }
 
 // tellsWays reports whether some fault says in which ways it fails.
-func (f *File) tellsWays() bool {
-	return slices.ContainsFunc(f.faults, func(x namedFault) bool { return len(x.Answers) > 0 })
+func tellsWays(faults []namedFault) bool {
+	return slices.ContainsFunc(faults, func(x namedFault) bool { return len(x.Answers) > 0 })
 }
 
 // withAnswers is a fault that has all that metrics are about, of the first service.
@@ -109,7 +109,7 @@ var withAnswers = []namedFault{{fault: fault{Answers: []failing{{Status: 503}}}}
 
 // defsOfAnswers returns what is said of each way to fail that faults of a service name.
 func defsOfAnswers(f *File, i int, name string) (all []def) {
-	for _, way := range f.answersOf(i) {
+	for _, way := range answersOf(f, i) {
 		word := wayName(way)
 		all = append(all, def{ResentKey + word, name, "sent again after " + word + " from " + name, Share, false, func(m *measured) float64 {
 			met, resent := int64(0), int64(0)

@@ -83,7 +83,7 @@ var asItIs = scale{1, 1, 1}
 func (f *File) world(p *Policies, by scale) (*world, error) {
 	l := lowering{file: f, side: p, by: by, rules: map[string]*machine.Rules{}, repeats: map[string]*outcome.Repeats{}, keyed: map[string]bool{}, fixed: f.fixed()}
 	w := &world{}
-	w.Ways = f.tellsWays()
+	w.Ways = tellsWays(f.faults)
 	w.Duration, w.Warmup, w.Drain, w.Bin = f.duration, f.warmup, f.drain, f.bin
 	for i := range f.services {
 		w.Services = append(w.Services, l.service(&f.services[i]))

@@ -184,7 +184,7 @@ func (s *sim) send(c *call, t *machine.Ticket) {
 	i, gen, a := s.attempts.take()
 	*a = attempt{self: i, gen: gen, call: c.self, edge: c.edge, service: placed(s, c, e, t), ticket: *t, out: true, there: true, sent: s.now}
 	c.sent++
-	s.sentAgain(c, t.Hedge)
+	c.sentAgain(s, t.Hedge)
 	a.try = c.sent
 	a.priority = int8(e.Priority)
 	a.draws = draw.New(s.seed, forNetwork, attemptID(c.id, c.sent))
@@ -267,7 +267,7 @@ func (s *sim) home(a *attempt) {
 	if a.out {
 		a.conn.keeps = a.answer != refused && a.answer != broken
 		o := s.brought(a)
-		s.fell(s.calls.at(a.call), a, &o, a.answer.way())
+		a.fail(s, s.calls.at(a.call), &o, a.answer.way())
 		s.settle(a, &o)
 		return
 	}
@@ -280,7 +280,7 @@ func (s *sim) timeout(a *attempt) {
 		if r := s.edges[a.edge].repeats; r != nil {
 			o = r.Of(0, o)
 		}
-		s.fell(s.calls.at(a.call), a, &o, TooLate)
+		a.fail(s, s.calls.at(a.call), &o, TooLate)
 		s.settle(a, &o)
 	}
 }

@@ -140,7 +140,7 @@ func (s *sim) troubles(v *service, a *attempt) (ans answer, after time.Duration,
 			}
 		case Errors:
 			if s.strikes(f, a) {
-				if ans := s.way(f, a); !f.works(ans) {
+				if ans := f.way(s, a); !f.works(ans) {
 					return ans, f.afterOf(ans), false
 				}
 			}
@@ -194,7 +194,7 @@ func (s *sim) fails(v *service, a *attempt) (f failure) {
 		switch at.Kind {
 		case Errors:
 			if s.strikes(at, a) {
-				if ans := s.way(at, a); at.works(ans) {
+				if ans := at.way(s, a); at.works(ans) {
 					f.answer, f.after, f.late = ans, at.afterOf(ans), at.Late
 				}
 			}

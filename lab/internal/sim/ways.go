@@ -24,8 +24,8 @@ const (
 	TooLate = -2
 )
 
-// way is how an attempt fails that f strikes. Which of several it is takes a draw of its own.
-func (s *sim) way(f *activeFault, a *attempt) answer {
+// way is how an attempt fails that the fault strikes. Which of several it is takes a draw of its own.
+func (f *activeFault) way(s *sim, a *attempt) answer {
 	if len(f.Ways) == 0 {
 		if f.Status == 0 {
 			return busy
@@ -47,7 +47,7 @@ func (s *sim) way(f *activeFault, a *attempt) answer {
 	}
 }
 
-// way is how an attempt failed that came home.
+// way is how an attempt failed that came back to its client.
 func (a answer) way() int {
 	if a == refused {
 		return Unsent
@@ -78,8 +78,8 @@ type Fate struct {
 	Resent int64 // after how many of them their call was sent again
 }
 
-// fell counts a way to fail.
-func (s *sim) fell(c *call, a *attempt, o *policy.Outcome, way int) {
+// fail counts a way to fail.
+func (a *attempt) fail(s *sim, c *call, o *policy.Outcome, way int) {
 	if !s.world.Ways || o.Class == policy.ClassSuccess {
 		return
 	}
@@ -88,7 +88,7 @@ func (s *sim) fell(c *call, a *attempt, o *policy.Outcome, way int) {
 }
 
 // sentAgain counts what an attempt follows.
-func (s *sim) sentAgain(c *call, hedge bool) {
+func (c *call) sentAgain(s *sim, hedge bool) {
 	if s.world.Ways && c.sent > 1 && !hedge {
 		s.edges[c.edge].n.fate(c.fell, Fate{Resent: 1})
 	}
