@@ -107,7 +107,7 @@ func (r *reader) list(name, missing string, known ...string) (all []string) {
 // exporters are those of one kind. Where none is named it is OTLP if it is said where that goes.
 func (r *reader) exporters(name, kind string) []string {
 	if r.get(name) == "prometheus" {
-		r.is(name, "prometheus", "the admin listener has /metrics, with the same numbers: leave this variable out")
+		r.is(name, "prometheus", "the admin listener has /metrics for Prometheus: leave this variable out")
 		return nil
 	}
 	missing := none
