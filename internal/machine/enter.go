@@ -7,6 +7,7 @@ import (
 	"github.com/gabion-go/gabion/internal/bulkhead"
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/learned"
+	"github.com/gabion-go/gabion/internal/ratelimit"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -196,6 +197,9 @@ func (c *Call) takeTurn(now clock.Instant) (due bool) {
 		longest = min(longest, on(most))
 	}
 	r := underShare(c, now)
+	if r.rate == ratelimit.Nothing { // a share without any turn: none can be waited for
+		longest = 0
+	}
 	at, ok := c.state.limiter().Reserve(now, r.rate, longest)
 	switch {
 	case !ok && c.taken.has&asked == 0:

@@ -64,6 +64,24 @@ func TestAShareIsWhatCallsGoBy(t *testing.T) {
 	}
 }
 
+// A turn of no rate would come in 36 years. A call that may wait for ever would not notice a later share.
+func TestNoCallWaitsForATurnOfAShareThatHasNone(t *testing.T) {
+	p := rated(10, 1)
+	p.Timeout.Call = policy.Off
+	s := NewState(0, rulesOf(t, p), Setup{})
+	Grant(s, 0, &Lease{Until: 5 * second, Share: turns(0)})
+	var c Call
+	c.Begin(s, 0, &Params{})
+	now, step := clock.Instant(0), c.Next(0)
+	for step.Verb == Wait && step.Again < second {
+		now = step.Again
+		step = c.Next(now)
+	}
+	if end := c.End(); step.Verb != Return || end.Reason != policy.RateLimited || end.RetryAfter != 5*time.Second-time.Duration(now) {
+		t.Errorf("at %v %+v, end %+v", now, step, end)
+	}
+}
+
 // A process that was stopped for longer than its lease has a turn that it waited for. It is not its own any more.
 func TestATurnOfALeaseThatHasEndedIsNotSpent(t *testing.T) {
 	s := NewState(0, rulesOf(t, rated(10, 1)), Setup{})
