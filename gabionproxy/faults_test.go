@@ -17,6 +17,7 @@ import (
 
 	"github.com/gabion-go/gabion/gabionproxy"
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/testrace"
 )
 
 // deaf is a client's connection of which nothing is read after its first bytes.
@@ -38,6 +39,9 @@ func (d *deaf) Read(p []byte) (int, error) {
 
 // Early answers have no flow control in HTTP/2: they fill the connection, and then the proxy waits for the client.
 func TestEarlyAnswersToAClientOfHTTP2ThatDoesNotReadEnd(t *testing.T) {
+	if testrace.Enabled {
+		t.Skip("net/http's server may still read the headers of an early answer when a connection's end lets WriteHeader return, and httputil.ReverseProxy clears them then: a race of their own")
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -78,3 +78,13 @@ func (p *Pointer[T]) Store(v *T) {
 	interleave.Step()
 	p.p = v
 }
+
+// CompareAndSwap replaces the pointer if it is old.
+func (p *Pointer[T]) CompareAndSwap(old, v *T) bool {
+	interleave.Step()
+	if p.p != old {
+		return false
+	}
+	p.p = v
+	return true
+}

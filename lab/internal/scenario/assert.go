@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/outcome"
 	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/lab/internal/stat"
@@ -45,7 +46,8 @@ func assertionPattern() string {
 		ops = append(ops, regexp.QuoteMeta(op))
 	}
 	name := strings.Trim(nameForm.String(), "^$")
-	return "^ *(" + strings.Join(metricKeys(), "|") + `)( *\( *` + name + ` *\))? *(` + strings.Join(ops, "|") + ") *[0-9][^ ]*( +p" + numberPattern + ")?( +(" + strings.Join(phases, "|") + ")( +(the +)?faults)?)? *$"
+	keys := strings.Replace(strings.Join(metricKeys(), "|"), ResentKey+"503", ResentKey+"([45][0-9][0-9]|"+outcome.Reset+"|"+outcome.Refused+"|"+outcome.Timeout+")", 1)
+	return "^ *(" + keys + `)( *\( *` + name + ` *\))? *(` + strings.Join(ops, "|") + ") *[0-9][^ ]*( +p" + numberPattern + ")?( +(" + strings.Join(phases, "|") + ")( +(the +)?faults)?)? *$"
 }
 
 var assertionType = reflect.TypeFor[assertion]()

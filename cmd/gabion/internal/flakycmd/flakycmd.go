@@ -40,7 +40,7 @@ name of one that gabion lab list shows. Without PLAN the flags make one.
   --print-plan       print the plan that the flags make, and serve nothing
 
   --errors SHARE     answer this share of requests with an error, such as 20%
-  --status N         that error: 429, 500, 503 or 529 (default 503)
+  --status N         that error, from 400 to 599 (default 503)
   --retry-after D    what it says of when to come again
   --after-work       it comes when the work was done
   --reset SHARE      break this share of connections before the work

@@ -28,7 +28,7 @@ func TestCalledWrongly(t *testing.T) {
 		{"no such flag", []string{"--error", "20%"}, cli.ExitUsage, "unknown flag: --error; did you mean --errors?"},
 		{"no such start", []string{"--start", "later"}, cli.ExitUsage, "neither first nor now"},
 		{"a share without a unit", []string{"--errors", "20"}, cli.ExitFindings, "share"},
-		{"an unknown status", []string{"--status", "418"}, cli.ExitFindings, "write 429, 500, 503 or 529"},
+		{"an unknown status", []string{"--status", "200"}, cli.ExitFindings, "400 to 599"},
 		{"what would be another key", []string{"--errors", "20%}, {kind: down"}, cli.ExitFindings, "share"},
 		{"no such scenario", []string{"error-strom"}, cli.ExitFailure, "error-storm"},
 		{"no such service", []string{"error-storm", "--service", "bd"}, cli.ExitFailure, "there is db"},
