@@ -78,7 +78,7 @@ check: ## gofmt, go vet, the repository's own rules, tidy go.mod files, golangci
 	if [ -n "$$bad" ]; then echo "$$bad"; echo "FAIL: run gofmt -w on these"; exit 1; fi
 	@echo "== go vet"; go vet $(PACKAGES)
 	@echo "== house"; go test -vet=off "-ldflags=-s -w" -timeout 15m ./internal/house # as .ci/test does, whose result stands
-	@echo "== allocations, which the race detector would add to"; go test -run 'Alloc' ./internal/behaviour ./idempotency ./internal/conformance ./gabionslog ./contrib/gabionotel ./contrib/gabionprom
+	@echo "== what does not go with the race detector, which allocates"; go test -run 'Alloc|EarlyAnswers' ./gabionhttp ./gabionproxy ./internal/behaviour ./idempotency ./internal/conformance ./gabionslog ./contrib/gabionotel ./contrib/gabionprom
 	@for dir in $(MODULES); do \
 		echo "== $$dir: go.mod is tidy, and the module builds by itself"; \
 		GOWORK=off go -C $$dir mod tidy -diff || { echo "FAIL: run: GOWORK=off go -C $$dir mod tidy"; exit 1; }; \

@@ -104,9 +104,6 @@ func BenchmarkLoopback(b *testing.B) {
 
 // A plain call allocates at most three times more than a deadline alone.
 func TestAllocationsOfAPlainCall(t *testing.T) {
-	if testrace.Enabled {
-		t.Skip("the race detector allocates")
-	}
 	got := map[string]float64{}
 	for _, c := range clients(stub{}) {
 		got[c.name] = testing.AllocsPerRun(500, func() {
@@ -116,7 +113,7 @@ func TestAllocationsOfAPlainCall(t *testing.T) {
 		})
 	}
 	t.Log(got)
-	if got["gabion"] > got["WithTimeout"]+3 {
+	if !testrace.Enabled && got["gabion"] > got["WithTimeout"]+3 { // it allocates
 		t.Errorf("a call allocates %.0f times, and with a deadline alone %.0f times", got["gabion"], got["WithTimeout"])
 	}
 }

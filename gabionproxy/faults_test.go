@@ -1,12 +1,8 @@
 package gabionproxy_test
 
 import (
-	"bufio"
-	"context"
 	"encoding/base64"
-	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -17,73 +13,7 @@ import (
 
 	"github.com/gabion-go/gabion/gabionproxy"
 	"github.com/gabion-go/gabion/idempotency"
-	"github.com/gabion-go/gabion/internal/testrace"
 )
-
-// deaf is a client's connection of which nothing is read after its first bytes.
-type deaf struct {
-	net.Conn
-	left   int
-	closed chan struct{}
-}
-
-func (d *deaf) Read(p []byte) (int, error) {
-	if d.left <= 0 {
-		<-d.closed
-		return 0, net.ErrClosed
-	}
-	n, err := d.Conn.Read(p[:min(len(p), d.left)])
-	d.left -= n
-	return n, err
-}
-
-// Early answers have no flow control in HTTP/2: they fill the connection, and then the proxy waits for the client.
-func TestEarlyAnswersToAClientOfHTTP2ThatDoesNotReadEnd(t *testing.T) {
-	if testrace.Enabled {
-		t.Skip("net/http's server may still read the headers of an early answer when a connection's end lets WriteHeader return, and httputil.ReverseProxy clears them then: a race of their own")
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				_, err := http.ReadRequest(bufio.NewReader(conn))
-				for value := make([]byte, 1000); err == nil; { // so that HPACK does not make it short
-					for i := range value {
-						value[i] = "!#$&^`|~<>{}"[rand.IntN(12)]
-					}
-					_, err = fmt.Fprintf(conn, "HTTP/1.1 103 Early Hints\r\nX: %s\r\n\r\n", value)
-				}
-			}()
-		}
-	}()
-	r := start(t, bounded("http://"+l.Addr().String(), "stall_timeout: 100ms"))
-	closed := make(chan struct{})
-	client := &http.Transport{Protocols: plainHTTP2(), DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := new(net.Dialer).DialContext(ctx, network, address)
-		if err == nil {
-			_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
-		}
-		return &deaf{conn, 100, closed}, err
-	}}
-	defer client.CloseIdleConnections()
-	defer close(closed)
-	req, _ := http.NewRequestWithContext(t.Context(), "GET", r.url("127.0.0.1:0"), nil)
-	go client.RoundTrip(req)
-	for limit := time.Now().Add(30 * time.Second); r.proxy.Stats().Requests == 0 || r.proxy.Stats().InFlight > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("the proxy waits for a client that does not read: %+v", r.proxy.Stats())
-		}
-	}
-}
 
 func TestAnAddressThatIsSpelledOtherwise(t *testing.T) {
 	up := says("up")

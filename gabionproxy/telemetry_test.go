@@ -20,20 +20,20 @@ import (
 
 // watching is a Telemetry that keeps what it hears.
 type watching struct {
+	ended   chan gabionproxy.Answer // of each request
 	mu      sync.Mutex
-	ends    []gabionproxy.Answer
 	sent    []string
 	back    []string
 	flushed time.Time // until when
 }
 
+func watches() *watching { return &watching{ended: make(chan gabionproxy.Answer, 10)} }
+
 type mark struct{}
 
 func (w *watching) Serving(r *http.Request) (context.Context, func(gabionproxy.Answer)) {
 	return context.WithValue(r.Context(), mark{}, r.Method), func(a gabionproxy.Answer) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.ends = append(w.ends, a)
+		w.ended <- a
 	}
 }
 
@@ -71,7 +71,7 @@ func TestTelemetryIsToldOfRequestsAndAttempts(t *testing.T) {
 		io.WriteString(w, "ok")
 	}))
 	defer up.Close()
-	w := new(watching)
+	w := watches()
 	begun := time.Now()
 	r := startWith(t, one(up.URL, "")+"  drain: 10s\n", gabionproxy.Options{Telemetry: w})
 	client := &http.Transport{DisableKeepAlives: true} // on a connection that was kept it would send again what was cut
@@ -89,14 +89,9 @@ func TestTelemetryIsToldOfRequestsAndAttempts(t *testing.T) {
 			io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
 		}
-		for len(w.told()) == 0 {
-			time.Sleep(time.Millisecond)
-		}
-		got := w.told()[0]
-		if got != c.want {
+		if got := <-w.ended; got != c.want {
 			t.Errorf("%s %s: %+v", c.method, c.path, got)
 		}
-		w.ends = nil
 	}
 	r.stop()
 	if err := <-r.ended; err != nil {
@@ -111,17 +106,11 @@ func TestTelemetryIsToldOfRequestsAndAttempts(t *testing.T) {
 	}
 }
 
-func (w *watching) told() []gabionproxy.Answer {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.ends
-}
-
 func TestATunnelHasAStatus(t *testing.T) {
 	up := httptest.NewServer(http.NotFoundHandler())
 	defer up.Close()
 	host, port, _ := strings.Cut(strings.TrimPrefix(up.URL, "http://"), ":")
-	w := new(watching)
+	w := watches()
 	r := startWith(t, "version: 1\ndependencies: {web: {}}\nproxy: {listen: [{address: 127.0.0.1:0, forward: [{host: "+host+", ports: [\""+port+"\"], dependency: web}]}]}\n", gabionproxy.Options{Telemetry: w})
 	c, err := net.Dial("tcp", r.proxy.Addr("127.0.0.1:0").String())
 	if err != nil {
@@ -132,10 +121,7 @@ func TestATunnelHasAStatus(t *testing.T) {
 		t.Errorf("%q, %v", line, err)
 	}
 	c.Close()
-	for len(w.told()) == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	if got := w.told()[0]; got.Status != 200 || got.Attempts != "1" || got.Cut {
+	if got := <-w.ended; got.Status != 200 || got.Attempts != "1" || got.Cut {
 		t.Errorf("%+v", got)
 	}
 }

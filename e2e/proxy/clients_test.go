@@ -212,7 +212,7 @@ func payThroughKills(t *testing.T, argv ...string) {
 	proxy := proxied(t, at, fmt.Sprintf("version: 1\ndependencies:\n  payments: {preset: payment}\nproxy:\n  listen:\n    - {address: %s, to: %s, dependency: payments}\n", at, url))
 	killing := during(t, 5*time.Second)
 	var wg sync.WaitGroup
-	wg.Go(func() { kills(killing, proxy) })
+	wg.Go(func() { kills(killing, 0, nil, proxy) })
 	said := make(chan string, 3)
 	for c := range 3 {
 		wg.Go(func() {

@@ -153,9 +153,16 @@ func stored(at, to, store, more string) string {
 		at, to, store, more)
 }
 
-// kills ends processes at random moments and starts them again, until ctx is over.
-func kills(ctx context.Context, all ...*process) {
-	for {
+// kills ends processes at random moments and starts them again: at least the given number of times, and until there is plenty, or ctx is over.
+func kills(ctx context.Context, least int, plenty <-chan struct{}, all ...*process) {
+	for n := 0; ; n++ {
+		select {
+		case <-plenty:
+			if n >= least {
+				return
+			}
+		default:
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -224,8 +231,7 @@ func natsKeys(t *testing.T) string {
 	return s.ClientURL() + "/keys"
 }
 
-// through lets clients order while processes are killed, and a little longer: for some seconds, or
-// until a slow machine has done enough.
+// through lets clients order while processes are killed, however long a slow machine takes for that.
 func through(t *testing.T, at string, clients int, victims ...*process) *ends {
 	t.Helper()
 	e := &ends{done: map[string]bool{}, held: map[string]bool{}, plenty: make(chan struct{})}
@@ -234,16 +240,8 @@ func through(t *testing.T, at string, clients int, victims ...*process) *ends {
 	ordering, end := context.WithCancel(t.Context())
 	defer end()
 	var wg sync.WaitGroup
-	wg.Go(func() { kills(killing, victims...) })
+	wg.Go(func() { kills(killing, 12, e.plenty, victims...); end() })
 	wg.Go(func() { e.shop(ordering, t, "http://"+at+"/orders", clients) })
-	time.Sleep(4 * time.Second)
-	select {
-	case <-e.plenty:
-	case <-killing.Done():
-	}
-	spare()
-	time.Sleep(500 * time.Millisecond)
-	end()
 	wg.Wait()
 	return e
 }

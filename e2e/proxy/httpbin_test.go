@@ -131,7 +131,7 @@ func goroutines() []string {
 }
 
 func (x *toxic) test(t *testing.T, side string) {
-	bin := &bin{next: httpbin.New(), came: map[string][]*arrival{}, most: map[string]int{}}
+	bin := &bin{next: httpbin.New(), came: map[string][]*arrival{}, most: map[string]int{}, more: make(chan struct{})}
 	server := httptest.NewUnstartedServer(bin)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // go-httpbin panics where its client is gone
 	server.Start()
@@ -277,6 +277,7 @@ type bin struct {
 	mu   sync.Mutex // guards what follows
 	came map[string][]*arrival
 	most map[string]int // of what may come
+	more chan struct{}  // closed when another has come
 }
 
 // arrival is a request that came, and what was written for it.
@@ -294,6 +295,8 @@ func (b *bin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	name := r.Header.Get("X-Ask")
 	b.came[name] = append(b.came[name], a)
+	close(b.more)
+	b.more = make(chan struct{})
 	b.mu.Unlock()
 	r.Body = io.NopCloser(io.TeeReader(r.Body, &a.body))
 	b.next.ServeHTTP(a, r)
@@ -302,12 +305,17 @@ func (b *bin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // of waits for as many requests as are wanted of a name, since an answer to the client may be faster than they are, and returns those that came.
 func (b *bin) of(name string, want int) []*arrival {
-	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	for late := time.After(20 * time.Second); ; {
 		b.mu.Lock()
 		b.most[name] = max(b.most[name], want)
-		all := b.came[name]
+		all, more := b.came[name], b.more
 		b.mu.Unlock()
-		if len(all) >= want || time.Now().After(limit) {
+		if len(all) >= want {
+			return all
+		}
+		select {
+		case <-more:
+		case <-late:
 			return all
 		}
 	}
