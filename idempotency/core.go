@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
+	jitter "math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -94,7 +95,7 @@ func (c *core) owner() (o [16]byte) {
 func (c *core) ask(ctx context.Context, claim Claim, bound *lateContext) (Answer, time.Time, error) {
 	a, begun, err := c.begin(ctx, claim, bound)
 	if err == nil && a.Decision == DecisionInProgress && c.terms.Wait > 0 {
-		a, begun, err = c.wait(ctx, claim.ID, a, func() (Answer, time.Time, error) { return c.claim(ctx, claim, new(lateContext)) })
+		a, begun, err = c.wait(ctx, claim.ID, a, func() (Answer, time.Time, error) { return c.claimIn(ctx, claim, new(lateContext), 1) })
 	}
 	if err == nil && a.Decision == DecisionRecover {
 		c.findOut(ctx, claim.ID, a.Record, begun)
@@ -129,6 +130,11 @@ const claimTries = 3
 // the lease did not begin before. A caller that may run or find out has a seat, and leaves it
 // afterwards.
 func (c *core) claim(ctx context.Context, claim Claim, bound *lateContext) (a Answer, begun time.Time, err error) {
+	return c.claimIn(ctx, claim, bound, claimTries)
+}
+
+// claimIn is claim with the number of times that it may ask the store.
+func (c *core) claimIn(ctx context.Context, claim Claim, bound *lateContext, tries int) (a Answer, begun time.Time, err error) {
 	begun = time.Now()
 	bound.Context, bound.edge = ctx, begun.Add(c.terms.StoreTimeout)
 	defer bound.end(nil)
@@ -146,7 +152,7 @@ func (c *core) claim(ctx context.Context, claim Claim, bound *lateContext) (a An
 	pause := 10 * time.Millisecond
 	for n := 1; ; n++ {
 		a, err = c.store.Begin(bound, claim)
-		if err == nil || refused(err) || n == claimTries || !sleep(bound, pause) {
+		if err == nil || refused(err) || n == tries || !sleep(bound, spread(pause)) {
 			return a, begun, err
 		}
 		pause *= 4
@@ -157,6 +163,10 @@ func (c *core) claim(ctx context.Context, claim Claim, bound *lateContext) (a An
 func refused(err error) bool {
 	return err == errNoSeat || errors.Is(err, ErrFull) || errors.Is(err, ErrUnreadable) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrLeaseLost)
 }
+
+// spread draws a wait from half of pause to one and a half, so that requests that failed together do not ask
+// the store again together.
+func spread(pause time.Duration) time.Duration { return pause/2 + jitter.N(max(pause, 1)) }
 
 // sleep waits and reports whether ctx still lives.
 func sleep(ctx context.Context, d time.Duration) bool {
@@ -208,7 +218,7 @@ func (c *core) bring(ctx context.Context, ref Ref, change Change) {
 		pause := c.terms.Lease / 64
 		var err error
 		for range laterTries {
-			sleep(ctx, pause) // 1+2+4+8+16 of 64 parts
+			sleep(ctx, spread(pause)) // 1+2+4+8+16 of 64 parts, on average
 			pause *= 2
 			if err = c.apply(ctx, ref, change); err == nil || errors.Is(err, ErrLeaseLost) {
 				break
@@ -234,7 +244,7 @@ func (c *core) disown(ctx context.Context, claim Claim) {
 		pause := c.terms.Lease / 64
 		var err error
 		for range laterTries {
-			sleep(ctx, pause)
+			sleep(ctx, spread(pause))
 			pause *= 2
 			if err = c.giveBack(ctx, claim); err == nil || refused(err) {
 				return
@@ -244,9 +254,9 @@ func (c *core) disown(ctx context.Context, claim Claim) {
 	}, func() { failed(errTooMany) })
 }
 
-// giveBack repeats a claim to learn what it was granted, and undoes that.
+// giveBack repeats a claim, once, to learn what it was granted, and undoes that. Its caller tries again.
 func (c *core) giveBack(ctx context.Context, claim Claim) error {
-	a, _, err := c.claim(ctx, claim, new(lateContext))
+	a, _, err := c.claimIn(ctx, claim, new(lateContext), 1)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,9 +18,15 @@ import (
 type deafStore struct {
 	Store
 	deaf atomic.Pointer[error]
+
+	mu    sync.Mutex
+	asked []time.Time
 }
 
 func (s *deafStore) Begin(ctx context.Context, c Claim) (Answer, error) {
+	s.mu.Lock()
+	s.asked = append(s.asked, time.Now())
+	s.mu.Unlock()
 	a, err := s.Store.Begin(ctx, c)
 	if e := s.deaf.Load(); e != nil {
 		return Answer{}, *e
