@@ -361,10 +361,14 @@ func (r *Report) Trouble() (from, to float64) { return r.study.During[0], r.stud
 
 // WriteJSON writes the report as JSON. Its key version says which keys there are.
 func (r *Report) WriteJSON(w io.Writer) error {
+	return writeJSON(w, r.study)
+}
+
+func writeJSON(w io.Writer, v any) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
 	out.SetIndent("", " ")
-	return out.Encode(r.study)
+	return out.Encode(v)
 }
 
 // Terminal writes the report as one screen of text, in colours if color is set.

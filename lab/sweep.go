@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -115,8 +114,5 @@ func (s *Sweep) Markdown(w io.Writer) error { return review.SweepMarkdown(w, s.s
 
 // WriteJSON writes all figures as JSON. Its key version says which keys there are.
 func (s *Sweep) WriteJSON(w io.Writer) error {
-	out := json.NewEncoder(w)
-	out.SetEscapeHTML(false)
-	out.SetIndent("", " ")
-	return out.Encode(s.sweep)
+	return writeJSON(w, s.sweep)
 }

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -264,8 +263,5 @@ func (t *Tuning) Terminal(w io.Writer) error { return t.result.Terminal(w) }
 
 // WriteJSON writes all of it as JSON. Its key version says which keys there are.
 func (t *Tuning) WriteJSON(w io.Writer) error {
-	out := json.NewEncoder(w)
-	out.SetEscapeHTML(false)
-	out.SetIndent("", " ")
-	return out.Encode(t.result)
+	return writeJSON(w, t.result)
 }

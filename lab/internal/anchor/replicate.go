@@ -2,11 +2,9 @@ package anchor
 
 import (
 	"context"
-	"runtime"
 	"strings"
-	"sync"
-	"sync/atomic"
 
+	"github.com/gabion-go/gabion/lab/internal/parallel"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 )
 
@@ -15,16 +13,7 @@ import (
 // not begin.
 func replicate[T any](ctx context.Context, n int, f func(i int) T) []T {
 	out := make([]T, n)
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for range min(n, runtime.GOMAXPROCS(0)) {
-		all.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-				out[i] = f(i)
-			}
-		})
-	}
-	all.Wait()
+	parallel.Run(n, 0, func() bool { return ctx.Err() != nil }, func(i int) { out[i] = f(i) }, nil)
 	return out
 }
 

@@ -1,8 +1,6 @@
 package bridge
 
 import (
-	"context"
-	"errors"
 	"math"
 	"net"
 	"net/http"
@@ -12,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gabion-go/gabion/gabiontest"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 	"github.com/gabion-go/gabion/policy"
@@ -38,7 +35,7 @@ var outages = []struct {
 	{"half of the requests let through", sim.Fault{Kind: sim.RateLimit, Limit: sim.Limit{Rate: outageClients / 2, Burst: 20, After: 2 * time.Second}}},
 }
 
-func outage(t testing.TB, f sim.Fault, network time.Duration) *sim.World {
+func outage(t testing.TB, f sim.Fault) *sim.World {
 	t.Helper()
 	f.At = outageFrom
 	if f.For == 0 {
@@ -48,7 +45,7 @@ func outage(t testing.TB, f sim.Fault, network time.Duration) *sim.World {
 		Duration: outageLasts,
 		Cuts:     []time.Duration{outageFrom, outageTo},
 		Fleets: []sim.Fleet{{Clients: outageClients, Load: sim.Steady(outageClients), Plan: sim.Plan{
-			Steps: []sim.Step{{Edge: sim.Edge{Rules: compiled(t, defaults), Network: draw.Constant(network)}}},
+			Steps: []sim.Step{{Edge: sim.Edge{Rules: compiled(t, defaults)}}},
 		}}},
 		Services: []sim.Service{{Time: draw.LogNormal(20*time.Millisecond, 80*time.Millisecond)}},
 		Faults:   []sim.Fault{f},
@@ -104,7 +101,7 @@ func TestOutagesAreAsTheLabSays(t *testing.T) {
 	for _, o := range outages {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()
-			w := outage(t, o.fault, 0)
+			w := outage(t, o.fault)
 			var lived []figure
 			synctest.Test(t, func(t *testing.T) {
 				s := newServer(w, 1)
@@ -113,34 +110,6 @@ func TestOutagesAreAsTheLabSays(t *testing.T) {
 			})
 			table, wrong := compare("defaults", inTheLab(t, w, 1), lived, byPoints, twoPoints...)
 			t.Log("\n" + header + table)
-			for _, text := range wrong {
-				t.Error(text)
-			}
-		})
-	}
-}
-
-// TestOutagesOverTCPAreAsTheLabSays is the same over TCP in real time, all at once,
-// counted at the server: a minute. The service that is gone has no listener then.
-func TestOutagesOverTCPAreAsTheLabSays(t *testing.T) {
-	if os.Getenv("GABION_SOAK") == "" {
-		t.Skip("a minute in real time: make soak (TestOutagesAreAsTheLabSays is the same in made-up time)")
-	}
-	gabiontest.NoLeaks(t)
-	for _, o := range outages {
-		t.Run(o.name, func(t *testing.T) {
-			t.Parallel()
-			w := outage(t, o.fault, 200*time.Microsecond)
-			s := newServer(w, 1)
-			l := listen(t, s)
-			defer l.close()
-			base := &http.Transport{MaxIdleConnsPerHost: outageClients}
-			defer base.CloseIdleConnections()
-			stop := watch()
-			lived := s.live(t, "http://"+l.addr, base)
-			late := stop()
-			table, wrong := compare("defaults", inTheLab(t, w, 1), lived, byPoints, twoPoints...)
-			t.Logf("the machine was %s\n%s%s", late, header, table)
 			for _, text := range wrong {
 				t.Error(text)
 			}
@@ -160,81 +129,4 @@ func (u unplugged) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	}
 	return u.next.RoundTrip(r)
-}
-
-// A listening serves at one address, and closes it while it is gone.
-type listening struct {
-	addr string
-	quit chan struct{}
-	done chan struct{}
-}
-
-func listen(t *testing.T, of *server) *listening {
-	t.Helper()
-	first, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &listening{addr: first.Addr().String(), quit: make(chan struct{}), done: make(chan struct{})}
-	go func() {
-		defer close(l.done)
-		s := serve(t, of, first)
-		for l.pause() {
-			switch gone := of.gone(); {
-			case gone && s != nil:
-				s.hangUp()
-				s = nil
-			case !gone && s == nil:
-				again, err := net.Listen("tcp", l.addr)
-				if err != nil {
-					t.Errorf("the address is lost: %v", err)
-					return
-				}
-				s = serve(t, of, again)
-			}
-		}
-		if s != nil {
-			s.hangUp()
-		}
-	}()
-	return l
-}
-
-func (l *listening) pause() bool {
-	select {
-	case <-l.quit:
-		return false
-	case <-time.After(time.Millisecond):
-		return true
-	}
-}
-
-func (l *listening) close() {
-	close(l.quit)
-	<-l.done
-}
-
-type serving struct {
-	*http.Server
-	done chan struct{}
-}
-
-func serve(t *testing.T, h http.Handler, l net.Listener) *serving {
-	s := &serving{&http.Server{Handler: h, ReadHeaderTimeout: time.Minute}, make(chan struct{})}
-	go func() {
-		defer close(s.done)
-		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			t.Errorf("the server ended: %v", err)
-		}
-	}()
-	return s
-}
-
-// hangUp closes the listener at once, and connections when their answer is out.
-func (s *serving) hangUp() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = s.Shutdown(ctx)
-	_ = s.Close()
-	<-s.done
 }

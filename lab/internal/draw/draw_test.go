@@ -118,10 +118,3 @@ func TestUnitsAreUniform(t *testing.T) {
 		t.Errorf("chi squared %.1f", chi)
 	}
 }
-
-func BenchmarkExp(b *testing.B) {
-	s := New(1, 1, 1)
-	for b.Loop() {
-		s.Exp(time.Second)
-	}
-}

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"os"
@@ -51,11 +52,14 @@ func TestUpdate(t *testing.T) {
 	for i := range table.Best {
 		table.Best[i].Limits = nil
 	}
-	text, err := json.MarshalIndent(table, "", " ")
+	worlds := table
+	worlds.Worlds = nil // the code has them
+	text, err := json.Marshal(worlds)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(golden, append(text, '\n'), 0o644); err != nil {
+	text = bytes.ReplaceAll(append(text, '\n'), []byte("},{"), []byte("},\n{"))
+	if err := os.WriteFile(golden, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	page, err := os.ReadFile(document)

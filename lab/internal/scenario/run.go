@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
-	"sync"
 
+	"github.com/gabion-go/gabion/lab/internal/parallel"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 )
 
@@ -85,9 +84,6 @@ func (f *File) complete(o Options) Options {
 	}
 	if o.Replications == 0 {
 		o.Replications = f.Replications
-	}
-	if o.Workers <= 0 {
-		o.Workers = runtime.GOMAXPROCS(0)
 	}
 	if o.Against == nil && !o.Alone {
 		o.Against = f.usualRival(&o.Policies)
@@ -198,38 +194,15 @@ func (f *File) jobs(o *Options, sides []*runs) (jobs []job) {
 	return jobs
 }
 
-// runAll runs jobs on a number of workers. Each job keeps what it came to in a place
-// of its own, so that the order of ends means nothing.
+// runAll runs jobs on a number of workers.
 func runAll(ctx context.Context, jobs []job, o *Options) error {
-	var mu sync.Mutex // guards next and done, and orders calls of Progress
-	next, done := 0, 0
-	take := func() (int, bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		if next == len(jobs) || ctx.Err() != nil {
-			return 0, false
-		}
-		next++
-		return next - 1, true
-	}
-	var group sync.WaitGroup
-	for range min(o.Workers, len(jobs)) {
-		group.Go(func() {
-			for {
-				i, ok := take()
-				if !ok {
-					return
-				}
-				jobs[i].keep(sim.Run(&jobs[i].world.World, jobs[i].seed))
-				mu.Lock()
-				if done++; o.Progress != nil {
-					o.Progress(done, len(jobs))
-				}
-				mu.Unlock()
+	parallel.Run(len(jobs), o.Workers, func() bool { return ctx.Err() != nil },
+		func(i int) { jobs[i].keep(sim.Run(&jobs[i].world.World, jobs[i].seed)) },
+		func(_, done int) {
+			if o.Progress != nil {
+				o.Progress(done, len(jobs))
 			}
 		})
-	}
-	group.Wait()
 	return context.Cause(ctx)
 }
 

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 )
@@ -35,7 +34,7 @@ func TestSchemaIsGenerated(t *testing.T) {
 		}
 		return
 	}
-	if !bytes.Equal(got, Schema()) {
+	if !bytes.Equal(got, schema) {
 		t.Error("scenario.schema.json is not what the structs say: go generate ./lab/internal/scenario")
 	}
 	if bytes.Contains(got, []byte(`"description": ""`)) {
@@ -64,24 +63,10 @@ func schemaOf(t *testing.T) object {
 	fleets["properties"].(object)["calls"], services["properties"].(object)["calls"] = calls, calls
 	table("clients", fleets)
 	table("services", services)
-	dependencies, defs := policySchema(t)
-	s["$defs"] = defs
-	dependencies["description"] = g.docs["document.Policies"]
-	p["policies"] = dependencies
-	p["against"] = object{"description": g.docs["document.Against"], "anyOf": []any{object{"enum": rivals}, dependencies}}
+	policies := object{"$ref": "../../../config/gabion.schema.json#/properties/dependencies", "description": g.docs["document.Policies"]}
+	p["policies"] = policies
+	p["against"] = object{"description": g.docs["document.Against"], "anyOf": []any{object{"enum": rivals}, policies}}
 	return s
-}
-
-// policySchema takes the dependencies out of the schema of the production file.
-func policySchema(t *testing.T) (dependencies object, defs any) {
-	var whole struct {
-		Defs       any `json:"$defs"`
-		Properties struct{ Dependencies object }
-	}
-	if err := json.Unmarshal(config.Schema(), &whole); err != nil {
-		t.Fatal(err)
-	}
-	return whole.Properties.Dependencies, whole.Defs
 }
 
 type generator struct{ docs map[string]string }

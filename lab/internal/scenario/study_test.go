@@ -2,7 +2,10 @@ package scenario
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -45,27 +48,52 @@ var golden = []struct {
 	{"collapse", Options{Map: true}},
 }
 
-// What a scenario comes to is part of what reports in git mean.
+// What a scenario comes to is part of what reports in git mean. Of each study the golden file has
+// the digest of its JSON, and a line for each part of it: what is short as it is, and the digest of
+// what is long, which says where to look.
 func TestStudiesAreWhatTheyWere(t *testing.T) {
+	const file = "testdata/studies.txt"
+	var made strings.Builder
 	for _, c := range golden {
-		t.Run(c.name, func(t *testing.T) {
-			_, got := run(t, c.name, c.o)
-			file := filepath.Join("testdata", c.name+".json")
-			if *update {
-				if err := os.WriteFile(file, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(got, want) {
-				t.Errorf("the study of %s has changed%s\nif that is meant: go test ./lab/internal/scenario -args -update", c.name, firstDifference(got, want))
-			}
-		})
+		_, got := run(t, c.name, c.o)
+		fmt.Fprintf(&made, "%s: %s\n%s", c.name, digest(got), outline(t, "  ", got))
 	}
+	if *update {
+		if err := os.WriteFile(file, []byte(made.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(file); err != nil || string(want) != made.String() {
+		t.Errorf("the studies have changed: %v%s\nif that is meant: go test ./lab/internal/scenario -args -update", err, firstDifference([]byte(made.String()), want))
+	}
+}
+
+func digest(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text)) }
+
+// outline has a line for each key of an object, and of the sides below it.
+func outline(t *testing.T, indent string, text []byte) (lines string) {
+	t.Helper()
+	var parts map[string]json.RawMessage
+	if err := json.Unmarshal(text, &parts); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range slices.Sorted(maps.Keys(parts)) {
+		var short bytes.Buffer
+		var sides []json.RawMessage
+		switch err := json.Compact(&short, parts[key]); {
+		case err != nil:
+			t.Fatal(err)
+		case key == "sides" && json.Unmarshal(parts[key], &sides) == nil:
+			for i, side := range sides {
+				lines += fmt.Sprintf("%sside %d:\n%s", indent, i, outline(t, indent+"  ", side))
+			}
+		case short.Len() <= 100:
+			lines += indent + key + ": " + short.String() + "\n"
+		default:
+			lines += indent + key + ": " + digest(short.Bytes())[:16] + "\n"
+		}
+	}
+	return lines
 }
 
 func firstDifference(got, want []byte) string {

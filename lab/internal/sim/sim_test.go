@@ -95,13 +95,3 @@ func TestSameSeedSameRun(t *testing.T) {
 	}
 	t.Logf("%d events, amplification %.3f, %+v", a.Events, float64(a.Edges[0].Attempts)/float64(a.Edges[0].Calls), a.Edges[0].Ended)
 }
-
-func BenchmarkOutage(b *testing.B) {
-	w := outage(b, 1000, 1000, time.Minute)
-	events := uint64(0)
-	b.ReportAllocs()
-	for b.Loop() {
-		events += Run(w, 1).Events
-	}
-	b.ReportMetric(float64(events)/b.Elapsed().Seconds()/1e6, "Mevents/s")
-}

@@ -10,11 +10,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
-	"sync"
 
 	"github.com/gabion-go/gabion/lab/internal/family"
+	"github.com/gabion-go/gabion/lab/internal/parallel"
 	"github.com/gabion-go/gabion/lab/internal/scenario"
 )
 
@@ -115,45 +114,24 @@ func (r *Result) games() (games []game, all float64) {
 	return games, all
 }
 
-// play plays all games. Each keeps what it came to in a place of its own, so that the
-// order of ends means nothing.
+// play plays all games.
 func (r *Result) play(ctx context.Context, o *Options) error {
 	games, all := r.games()
 	r.Calls = all
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	var mu sync.Mutex // guards next and done, and orders calls of Progress
-	next, done := 0, 0.0
-	take := func() (game, bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		if next == len(games) || ctx.Err() != nil {
-			return game{}, false
-		}
-		next++
-		return games[next-1], true
-	}
-	workers := o.Workers
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	var group sync.WaitGroup
-	for range min(workers, len(games)) {
-		group.Go(func() {
-			for g, ok := take(); ok; g, ok = take() {
-				if err := r.game(ctx, g); err != nil {
-					stop(err)
-					return
-				}
-				mu.Lock()
-				if done += g.work; o.Progress != nil {
-					o.Progress(done, all)
-				}
-				mu.Unlock()
+	done := 0.0
+	parallel.Run(len(games), o.Workers, func() bool { return ctx.Err() != nil },
+		func(i int) {
+			if err := r.game(ctx, games[i]); err != nil {
+				stop(err)
+			}
+		},
+		func(i, _ int) {
+			if done += games[i].work; o.Progress != nil {
+				o.Progress(done, all)
 			}
 		})
-	}
-	group.Wait()
 	return context.Cause(ctx)
 }
 

@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
-	"sync"
 
+	"github.com/gabion-go/gabion/lab/internal/parallel"
 	"github.com/gabion-go/gabion/lab/internal/stat"
 )
 
@@ -135,7 +134,7 @@ func (s *search) extend(field []*Candidate, replications int) bool {
 		return false
 	}
 	rows := make([]Row, len(jobs))
-	parallel(len(jobs), s.Workers, s.ended, func(i int) { rows[i] = s.Run(jobs[i].of.Point, jobs[i].replication) }, func(done int) {
+	parallel.Run(len(jobs), s.Workers, s.ended, func(i int) { rows[i] = s.Run(jobs[i].of.Point, jobs[i].replication) }, func(_, done int) {
 		if s.Progress != nil {
 			s.Progress(s.phase, len(s.all), s.runs+done)
 		}
@@ -173,38 +172,6 @@ func (s *search) left() int {
 // ended reports whether nothing more may be run.
 func (s *search) ended() bool {
 	return s.ctx.Err() != nil || s.Over != nil && s.Over(s.share)
-}
-
-// parallel calls do for each job, with a number of workers, until ended. Told is called from one
-// goroutine at a time.
-func parallel(jobs, workers int, ended func() bool, do func(i int), told func(done int)) {
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	var mu sync.Mutex // guards next and done, and orders calls of told
-	next, done := 0, 0
-	take := func() (int, bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		if next == jobs || ended() {
-			return 0, false
-		}
-		next++
-		return next - 1, true
-	}
-	var group sync.WaitGroup
-	for range min(workers, jobs) {
-		group.Go(func() {
-			for i, ok := take(); ok; i, ok = take() {
-				do(i)
-				mu.Lock()
-				done++
-				told(done)
-				mu.Unlock()
-			}
-		})
-	}
-	group.Wait()
 }
 
 // score returns the scores of a candidate's first replications.

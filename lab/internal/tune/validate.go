@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gabion-go/gabion/lab/internal/parallel"
 	"github.com/gabion-go/gabion/lab/internal/scenario"
 	"github.com/gabion-go/gabion/lab/internal/stat"
 )
@@ -65,7 +66,7 @@ func (b *bench) validate(ctx context.Context, best Point, workers int, c check) 
 		w, k := i%each/2/len(c.of), i%each/2%len(c.of)
 		rows[i] = b.measure(sides[i%2], w, k, c.seed(w), c.first+i/each)
 	}
-	parallel(len(rows), workers, func() bool { return ctx.Err() != nil || c.ended != nil && c.ended() }, run, func(done int) {
+	parallel.Run(len(rows), workers, func() bool { return ctx.Err() != nil || c.ended != nil && c.ended() }, run, func(_, done int) {
 		if c.told != nil {
 			c.told(done, len(rows))
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -186,7 +187,7 @@ func (a *answerFile) text() string {
 	var b strings.Builder
 	b.WriteString("# Written by gabion checklist answer. Comments in it are lost: write them as notes.\nversion: 1\n")
 	section := func(indent string, all map[string]entry) {
-		for _, id := range sorted(all) {
+		for _, id := range slices.Sorted(maps.Keys(all)) {
 			e := all[id]
 			fmt.Fprintf(&b, "%s%s:\n", indent, id)
 			for _, line := range [][2]string{{"answer", string(e.Answer)}, {"by", quoted(e.By)}, {"at", string(e.At)}, {"note", quoted(e.Note)}, {"question", quoted(e.Question)}, {"policy", quoted(e.Policy)}} {
@@ -203,19 +204,11 @@ func (a *answerFile) text() string {
 	if len(a.Dependencies) > 0 {
 		b.WriteString("dependencies:\n")
 	}
-	for _, name := range sorted(a.Dependencies) {
+	for _, name := range slices.Sorted(maps.Keys(a.Dependencies)) {
 		fmt.Fprintf(&b, "  %s:\n", quoted(name))
 		section("    ", a.Dependencies[name])
 	}
 	return b.String()
-}
-
-func sorted[V any](all map[string]V) (keys []string) {
-	for key := range all {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // quoted is a text as YAML, on one line. A dollar would begin a variable.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -230,7 +231,7 @@ func hashOf(parts ...string) string {
 
 // orphans are dependencies with answers that the file does not have.
 func (j *judge) orphans() (names []string) {
-	for _, name := range sorted(j.answers.Dependencies) {
+	for _, name := range slices.Sorted(maps.Keys(j.answers.Dependencies)) {
 		if _, ok := j.file.Policies[name]; !ok {
 			names = append(names, name)
 		}

@@ -1,11 +1,11 @@
 package checklistcmd
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 )
 
@@ -26,10 +26,7 @@ func (l *list) write(w io.Writer, format string) (err error) {
 		if l.Items == nil {
 			l.Items = []item{}
 		}
-		out := json.NewEncoder(w)
-		out.SetEscapeHTML(false)
-		out.SetIndent("", "  ")
-		return out.Encode(l)
+		return cli.WriteJSON(w, l)
 	case "markdown":
 		_, err = io.WriteString(w, l.markdown())
 	default:

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,14 @@ const (
 	ExitFailure     = 3 // something else went wrong
 	ExitInterrupted = 130
 )
+
+// WriteJSON writes a value on many lines, with the characters of HTML as they are.
+func WriteJSON(w io.Writer, v any) error {
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	out.SetIndent("", "  ")
+	return out.Encode(v)
+}
 
 // exit is the code, above 0, with which a command has ended that has said why.
 type exit int

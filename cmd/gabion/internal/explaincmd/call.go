@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/internal/why"
 	"github.com/gabion-go/gabion/policy"
@@ -71,7 +72,7 @@ func (r *request) explainCall(file string) error {
 		t.Notes = append(t.Notes, "the recording was cut off")
 	}
 	if r.json {
-		err = r.writeJSON(t)
+		err = cli.WriteJSON(r.stdout, t)
 	} else {
 		err = r.print(t.text())
 	}

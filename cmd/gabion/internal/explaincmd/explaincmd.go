@@ -3,7 +3,6 @@
 package explaincmd
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -174,13 +173,6 @@ func shown(name string) string {
 		return "stdin"
 	}
 	return name
-}
-
-func (r *request) writeJSON(v any) error {
-	out := json.NewEncoder(r.stdout)
-	out.SetEscapeHTML(false)
-	out.SetIndent("", "  ")
-	return out.Encode(v)
 }
 
 func (r *request) print(text string) error {

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/gabion-go/gabion/record"
@@ -172,7 +173,7 @@ func (r *request) explainFile(name string) error {
 	}
 	o.finish()
 	if r.json {
-		return cmp.Or(r.writeJSON(o), failed)
+		return cmp.Or(cli.WriteJSON(r.stdout, o), failed)
 	}
 	return cmp.Or(r.print(o.text()), failed)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/docs"
 )
@@ -51,7 +52,7 @@ func (e *ending) text() string {
 
 func (r *request) explainEnding(e *ending) error {
 	if r.json {
-		return r.writeJSON(struct {
+		return cli.WriteJSON(r.stdout, struct {
 			Version int     `json:"version"`
 			Message *ending `json:"message"`
 		}{1, e})

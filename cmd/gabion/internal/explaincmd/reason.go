@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/docs"
 	"github.com/gabion-go/gabion/internal/suggest"
@@ -64,7 +65,7 @@ func (r *request) listReasons() error {
 		b.WriteString(fold.Lines(fmt.Sprintf("%-21s %s\n", m.Reason, m.Means)))
 	}
 	if r.json {
-		return r.writeJSON(struct {
+		return cli.WriteJSON(r.stdout, struct {
 			Version  int       `json:"version"`
 			Reasons  []meaning `json:"reasons"`
 			Messages []ending  `json:"messages"`
@@ -82,7 +83,7 @@ func (r *request) explainReason(reason policy.Reason) error {
 	m := meaningOf(reason)
 	m.Text = section(reason)
 	if r.json {
-		return r.writeJSON(struct {
+		return cli.WriteJSON(r.stdout, struct {
 			Version int `json:"version"`
 			meaning
 			Message *ending `json:"message,omitempty"` // where it is a reason of messages, too

@@ -1,12 +1,12 @@
 package lintcmd
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"regexp"
 	"strings"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	lintpages "github.com/gabion-go/gabion/docs/lint"
 	"github.com/gabion-go/gabion/internal/lint"
@@ -49,7 +49,7 @@ func (r *request) listRules() error {
 		b.WriteString(fold.Hang(fmt.Sprintf("%s %-7s %s: %s", rule.ID, rule.Severity, rule.Name, rule.Title), 13) + "\n")
 	}
 	if r.format == "json" {
-		return r.writeJSON(struct {
+		return cli.WriteJSON(r.stdout, struct {
 			Version int        `json:"version"`
 			Rules   []ruleLine `json:"rules"`
 		}{1, all})
@@ -71,7 +71,7 @@ func (r *request) explainRule() error {
 	if r.format == "json" {
 		line := lineOf(rule)
 		line.Text = string(page)
-		return r.writeJSON(struct {
+		return cli.WriteJSON(r.stdout, struct {
 			Version int `json:"version"`
 			ruleLine
 		}{1, line})
@@ -114,13 +114,6 @@ func plain(page string) string {
 	}
 	flush()
 	return b.String()
-}
-
-func (r *request) writeJSON(v any) error {
-	out := json.NewEncoder(r.stdout)
-	out.SetEscapeHTML(false)
-	out.SetIndent("", "  ")
-	return out.Encode(v)
 }
 
 func (r *request) print(text string) error {

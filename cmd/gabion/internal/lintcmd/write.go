@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/measured"
 	"github.com/gabion-go/gabion/config"
@@ -21,9 +22,9 @@ var formats = []string{"text", "json", "sarif", "github"}
 func (r *request) write(out outcome) error {
 	switch r.format {
 	case "json":
-		return r.writeJSON(documentOf(out))
+		return cli.WriteJSON(r.stdout, documentOf(out))
 	case "sarif":
-		return r.writeJSON(sarif(out))
+		return cli.WriteJSON(r.stdout, sarif(out))
 	case "github":
 		return r.print(r.github(out))
 	}
