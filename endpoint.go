@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/machine"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -129,14 +130,17 @@ func resolved(ctx context.Context, resolve Resolver) (list []Endpoint, err error
 	if list, err = resolve(ctx); err != nil {
 		return nil, err
 	}
-	if err := policy.CheckEndpoints(list); err != nil {
+	if len(list) == 0 {
+		return nil, errors.New("it has no endpoint")
+	}
+	if err := (policy.Policy{Endpoints: policy.Endpoints{List: list}}).Validate(); err != nil {
 		return nil, err
 	}
 	return slices.Clone(list), nil
 }
 
 // Addresses returns a resolver of the addresses of a URL's host, such as http://payments.internal:8080, as many as
-// [policy.MaxEndpoints]. Each is an endpoint whose URL has the address in the host's place, in the order of the addresses. For https the
+// 64. Each is an endpoint whose URL has the address in the host's place, in the order of the addresses. For https the
 // transport below has to know whose certificate it expects: see docs/endpoints.md. A nil r means net.DefaultResolver.
 func Addresses(r *net.Resolver, address string) Resolver {
 	if r == nil {
@@ -157,7 +161,7 @@ func Addresses(r *net.Resolver, address string) Resolver {
 		slices.SortFunc(found, netip.Addr.Compare)
 		found = slices.Compact(found)
 		list := make([]Endpoint, 0, len(found))
-		for _, a := range found[:min(len(found), policy.MaxEndpoints)] {
+		for _, a := range found[:min(len(found), terms.MaxEndpoints)] {
 			at := *u
 			if at.Host = a.String(); u.Port() != "" {
 				at.Host = net.JoinHostPort(at.Host, u.Port())

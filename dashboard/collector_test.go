@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -234,7 +235,7 @@ func TestStoryOfACall(t *testing.T) {
 	}
 	tell(0, policy.Event{Kind: policy.KindAttemptSent, Attempt: 1, Left: time.Second})
 	tell(40*time.Millisecond, policy.Event{Kind: policy.KindAttemptSettled, Attempt: 1, Class: policy.ClassServer, Code: "503", Took: 40 * time.Millisecond})
-	tell(0, policy.Event{Kind: policy.KindWaiting, Wait: policy.ForBackoff, Until: policy.Instant(l.now + 100*time.Millisecond), Attempt: 2})
+	tell(0, policy.Event{Kind: policy.KindWaiting, Wait: terms.ForBackoff, Until: policy.Instant(l.now + 100*time.Millisecond), Attempt: 2})
 	tell(100*time.Millisecond, policy.Event{
 		Kind: policy.KindAttemptRefused, Reason: policy.BudgetExhausted, Attempt: 2,
 		Numbers: &policy.Numbers{Level: 0.2, Ratio: 0.3, Successes: 12, Window: time.Second},

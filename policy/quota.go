@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gabion-go/gabion/internal/terms"
 )
 
 // Quota is how much of something the calls of a dependency, or of each of its partitions, may use
@@ -52,9 +54,6 @@ type Remaining struct {
 
 // Requests is the unit of which each attempt uses one.
 const Requests = "requests"
-
-// MaxQuotas is how many quotas a dependency may have.
-const MaxQuotas = 8
 
 const (
 	minAmount        = 1e-6
@@ -200,8 +199,8 @@ func (q Quota) resolved() Quota {
 
 func (c *check) quotas(list []Quota) {
 	const path = "rate_limit.quotas"
-	if len(list) > MaxQuotas {
-		c.add(path, "", fmt.Sprintf("%d quotas", len(list)), "are too many", fmt.Sprintf("write at most %d", MaxQuotas))
+	if len(list) > terms.MaxQuotas {
+		c.add(path, "", fmt.Sprintf("%d quotas", len(list)), "are too many", fmt.Sprintf("write at most %d", terms.MaxQuotas))
 		return
 	}
 	type kind struct {

@@ -13,6 +13,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -92,8 +93,8 @@ func (l *line) event() (e policy.Event, err error) {
 	switch {
 	case l.Kind == "":
 		return policy.Event{}, fmt.Errorf("no kind: not an event")
-	case l.Hedges < 0 || l.Hedges > policy.MaxSends:
-		return policy.Event{}, fmt.Errorf("hedges %d: there are none above %d", l.Hedges, policy.MaxSends)
+	case l.Hedges < 0 || l.Hedges > terms.MaxSends:
+		return policy.Event{}, fmt.Errorf("hedges %d: there are none above %d", l.Hedges, terms.MaxSends)
 	case l.Attempt < 0 || l.Attempt > mostAttempts(l.Kind):
 		return policy.Event{}, fmt.Errorf("attempt %d: there are none above %d", l.Attempt, mostAttempts(l.Kind))
 	}
@@ -115,7 +116,7 @@ func mostAttempts(kind string) int {
 	case policy.KindKeyDecided.String(), policy.KindMessageDisposed.String():
 		return math.MaxUint8
 	}
-	return policy.MaxSends
+	return terms.MaxSends
 }
 
 // find sets v to the value whose text that is. No text leaves it zero.

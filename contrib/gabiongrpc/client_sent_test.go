@@ -18,6 +18,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/contrib/gabiongrpc"
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -272,7 +273,7 @@ func TestAMessageThatIsTooLarge(t *testing.T) {
 		}, 1, policy.UnknownEffect},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
-			throttled := with(tripsAtOnce(), func(p *policy.Policy) { p.GRPC.Transient = []policy.GRPCCode{policy.GRPCResourceExhausted} })
+			throttled := with(tripsAtOnce(), func(p *policy.Policy) { p.GRPC.Transient = []policy.GRPCCode{grpccode.ResourceExhausted} })
 			inRoomOf(t, throttled, nil, []grpc.DialOption{c.dial}, func(r *room) {
 				r.server.unary = func(ctx context.Context, _ int, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) { return c.says(ctx) }
 				_, err := r.stub.UnaryCall(r.Context(), request, c.opts...)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/contrib/gabionprom"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -141,7 +142,7 @@ var countings = []struct {
 	{"a slow attempt", []gabion.Event{with(settled(1, policy.ClassSuccess, time.Second), func(e *gabion.Event) { e.Slow = true })}, []expect{
 		series(1, "gabion_slow_attempts_total", "operation=o"),
 	}},
-	{"waits", []gabion.Event{{Kind: policy.KindWaiting, Wait: policy.ForSlot}, {Kind: policy.KindWaiting, Wait: policy.ForBackoff}}, []expect{
+	{"waits", []gabion.Event{{Kind: policy.KindWaiting, Wait: terms.ForSlot}, {Kind: policy.KindWaiting, Wait: terms.ForBackoff}}, []expect{
 		series(1, "gabion_waits_total", "wait=slot"), series(1, "gabion_waits_total", "wait=backoff"),
 	}},
 	{"a breaker that opens and closes", []gabion.Event{

@@ -3,6 +3,7 @@ package gabionprom
 import (
 	"slices"
 
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -30,7 +31,7 @@ var (
 	skipping = append([]policy.Reason{policy.BudgetExhausted, policy.DeadlineShort, policy.RetryAfterTooLong, policy.RetriesOff}, refusingRetries...)
 	breaking = []policy.Reason{policy.None, policy.IdleTimeout, policy.BodyTimeout}
 
-	waiting = []string{policy.ForBackoff, policy.ForSuccess, policy.ForSlot, policy.ForPace, policy.ForRate, policy.ForQuota}
+	waiting = []string{terms.ForBackoff, terms.ForSuccess, terms.ForSlot, terms.ForPace, terms.ForRate, terms.ForQuota}
 
 	// deciding and disposing are exposed from zero once one of them counts: not all
 	// dependencies have keys or messages.

@@ -137,7 +137,7 @@ func TestAddressesOfAHost(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	if err := policy.CheckEndpoints(list); err != nil {
+	if err := (policy.Policy{Endpoints: policy.Endpoints{List: list}}).Validate(); err != nil {
 		t.Error(err)
 	}
 	for _, bad := range []string{"", "payments", "http://", "://x"} {

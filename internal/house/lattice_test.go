@@ -33,8 +33,10 @@ type room struct {
 var plan = map[string]room{
 	"backoff":          {floor: words},
 	"internal/outcome": {floor: words, also: []string{"policy"}},  // puts together what is said of one attempt
-	"policy":           {floor: words, also: []string{"backoff"}}, // a policy holds one
-	"internal/why":     {floor: words, also: []string{"policy"}},  // says in words what was decided
+	"internal/grpccode": {floor: words, also: []string{"policy"}}, // names values of a type that files and answers have
+	"internal/terms":   {floor: words},
+	"policy":           {floor: words, also: []string{"backoff", "internal/terms"}}, // a policy holds one; and keeps to the bounds
+	"internal/why":     {floor: words, also: []string{"policy", "internal/terms"}},  // says in words what was decided
 
 	"internal/clock":     {floor: ground},
 	"internal/chance":    {floor: ground},

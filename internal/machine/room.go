@@ -7,6 +7,7 @@ import (
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/endpoints"
 	"github.com/gabion-go/gabion/internal/quota"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -96,7 +97,7 @@ func (m *room) ask(c *Call, now clock.Instant, s *Step, r *quota.Reservation) (d
 		return false, false
 	}
 	if c.phase != roomless {
-		c.waitIn(roomless, now, m.last, policy.ForQuota)
+		c.waitIn(roomless, now, m.last, terms.ForQuota)
 	}
 	return false, s.wait(min(max(at, now+1), c.deadline))
 }

@@ -1,6 +1,9 @@
 package why
 
-import "github.com/gabion-go/gabion/policy"
+import (
+	"github.com/gabion-go/gabion/policy"
+	"github.com/gabion-go/gabion/internal/terms"
+)
 
 // Setting is the path of the policy's setting that ruled, as files and
 // config.File.Explain spell it: "retry.budget.ratio". It is empty where no setting did,
@@ -19,7 +22,7 @@ func SettingAfter(e policy.Event, last policy.Class) string {
 		}
 		return ofAttempt(e)
 	case policy.KindWaiting:
-		if conflict && e.Wait == policy.ForBackoff {
+		if conflict && e.Wait == terms.ForBackoff {
 			return "retry.contention.backoff.base"
 		}
 		return ofWait[e.Wait]
@@ -56,12 +59,12 @@ func ofAttempt(e policy.Event) string {
 }
 
 var ofWait = map[string]string{
-	policy.ForBackoff: "retry.backoff.base",
-	policy.ForSuccess: "retry.hold",
-	policy.ForSlot:    "bulkhead.queue_timeout",
-	policy.ForPace:    "pace.max",
-	policy.ForRate:    "rate_limit.rate",
-	policy.ForQuota:   "rate_limit.quotas",
+	terms.ForBackoff: "retry.backoff.base",
+	terms.ForSuccess: "retry.hold",
+	terms.ForSlot:    "bulkhead.queue_timeout",
+	terms.ForPace:    "pace.max",
+	terms.ForRate:    "rate_limit.rate",
+	terms.ForQuota:   "rate_limit.quotas",
 }
 
 var ofReason = map[policy.Reason]string{

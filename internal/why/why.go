@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -128,19 +129,19 @@ func effect(e policy.Event) string {
 
 // waits are what a call waits for, in words, by the word of the event.
 var waits = map[string]string{
-	policy.ForBackoff: "the backoff",
-	policy.ForSuccess: "other calls fail too, so it waits until one succeeds",
-	policy.ForSlot:    "for a free slot",
-	policy.ForPace:    "the dependency asked for time",
-	policy.ForRate:    "the rate limit",
-	policy.ForQuota:   "room in its quotas",
+	terms.ForBackoff: "the backoff",
+	terms.ForSuccess: "other calls fail too, so it waits until one succeeds",
+	terms.ForSlot:    "for a free slot",
+	terms.ForPace:    "the dependency asked for time",
+	terms.ForRate:    "the rate limit",
+	terms.ForQuota:   "room in its quotas",
 }
 
 func waiting(e policy.Event) string {
 	long := ""
 	if e.Until != policy.Never && e.Until > e.At {
 		long = " " + Short(e.Until.Sub(e.At)).String()
-		if e.Wait == policy.ForSlot {
+		if e.Wait == terms.ForSlot {
 			long = " at most" + long
 		}
 	}
@@ -255,7 +256,7 @@ func lettersLost(e policy.Event) string {
 
 // learned says what a learned limit was moved by. It is empty for one that a policy set.
 func learned(n *policy.Numbers) string {
-	if n == nil || n.Moved == policy.LimitSet {
+	if n == nil || n.Moved == terms.LimitSet {
 		return ""
 	}
 	seen := fmt.Sprintf(": %.0f answers a second took %s each", n.Answered, Short(n.Each))
@@ -265,13 +266,13 @@ func learned(n *policy.Numbers) string {
 	return fmt.Sprintf(", it had %d (%s)", n.Before, moves[n.Moved]) + seen
 }
 
-var moves = map[policy.LimitCause]string{
-	policy.LimitGrew:    "all were in use, and attempts took no longer than usual",
-	policy.LimitTried:   "fewer are tried for a moment",
-	policy.LimitFound:   "found by trying fewer",
-	policy.LimitCrowded: "the dependency had no room",
-	policy.LimitStarved: "next to nothing was answered in time",
-	policy.LimitBack:    "what lowered it is over, or fewer were no help",
+var moves = map[string]string{
+	terms.LimitGrew:    "all were in use, and attempts took no longer than usual",
+	terms.LimitTried:   "fewer are tried for a moment",
+	terms.LimitFound:   "found by trying fewer",
+	terms.LimitCrowded: "the dependency had no room",
+	terms.LimitStarved: "next to nothing was answered in time",
+	terms.LimitBack:    "what lowered it is over, or fewer were no help",
 }
 
 // until says how long something holds.
@@ -345,17 +346,17 @@ func Short(d time.Duration) time.Duration {
 // endpoints says what is new about the endpoints of a dependency.
 func endpoints(e policy.Event) string {
 	switch e.Code {
-	case policy.EndpointsPanic:
+	case terms.EndpointsPanic:
 		return fmt.Sprintf("none of the %d endpoints works, so none is left out", e.Count)
-	case policy.EndpointsCalm:
+	case terms.EndpointsCalm:
 		return "an endpoint works again"
-	case policy.EndpointsNew:
+	case terms.EndpointsNew:
 		return fmt.Sprintf("the endpoints are others now: %d", e.Count)
-	case policy.EndpointsKept:
+	case terms.EndpointsKept:
 		return fmt.Sprintf("other endpoints could not be had: the %d that there are stay", e.Count)
-	case policy.BackupOut:
+	case terms.BackupOut:
 		return "the backup would not work if it were needed"
-	case policy.BackupBack:
+	case terms.BackupBack:
 		return "the backup would work again"
 	}
 	return "something changed about the endpoints"

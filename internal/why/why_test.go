@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -74,15 +75,15 @@ func TestEachDecisionIsSaidWithItsInputs(t *testing.T) {
 			"attempt 1 failed after 1s: ignored, it has not happened, after the call was over", "",
 		},
 		"a call waits for the backoff": {
-			policy.Event{Kind: policy.KindWaiting, Wait: policy.ForBackoff, Attempt: 2, Until: in(830 * time.Millisecond)},
+			policy.Event{Kind: policy.KindWaiting, Wait: terms.ForBackoff, Attempt: 2, Until: in(830 * time.Millisecond)},
 			"waits 830ms before attempt 2: the backoff", "retry.backoff.base",
 		},
 		"a call waits for a slot": {
-			policy.Event{Kind: policy.KindWaiting, Wait: policy.ForSlot, Attempt: 1, Until: in(time.Second)},
+			policy.Event{Kind: policy.KindWaiting, Wait: terms.ForSlot, Attempt: 1, Until: in(time.Second)},
 			"waits at most 1s before attempt 1: for a free slot", "bulkhead.queue_timeout",
 		},
 		"a call waits for a slot for ever": {
-			policy.Event{Kind: policy.KindWaiting, Wait: policy.ForSlot, Attempt: 1, Until: policy.Never},
+			policy.Event{Kind: policy.KindWaiting, Wait: terms.ForSlot, Attempt: 1, Until: policy.Never},
 			"waits before attempt 1: for a free slot", "bulkhead.queue_timeout",
 		},
 		"a breaker refuses": {
@@ -157,7 +158,7 @@ func TestEachDecisionIsSaidWithItsInputs(t *testing.T) {
 
 func TestAConflictIsRuledByItsOwnSettings(t *testing.T) {
 	for want, e := range map[string]policy.Event{
-		"retry.contention.backoff.base": {Kind: policy.KindWaiting, Wait: policy.ForBackoff},
+		"retry.contention.backoff.base": {Kind: policy.KindWaiting, Wait: terms.ForBackoff},
 		"retry.contention.attempts":     {Kind: policy.KindReturned, Reason: policy.AttemptsExhausted},
 		"retry.contention.repeats":      {Kind: policy.KindReturned, Reason: policy.BudgetExhausted},
 		"timeout.call":                  {Kind: policy.KindReturned, Reason: policy.DeadlineShort},
@@ -200,7 +201,7 @@ func TestEverySettingIsAKeyOfFiles(t *testing.T) {
 		for _, k := range policy.Kinds() {
 			for _, r := range policy.Reasons() {
 				for cause := policy.BreakerCause(0); cause.String() != "cause(unknown)"; cause++ {
-					for _, wait := range []string{"", policy.ForBackoff, policy.ForSuccess, policy.ForSlot, policy.ForPace, policy.ForRate} {
+					for _, wait := range []string{"", terms.ForBackoff, terms.ForSuccess, terms.ForSlot, terms.ForPace, terms.ForRate} {
 						e := policy.Event{Kind: k, Reason: r, Cause: cause, Wait: wait, Slow: true}
 						if s := SettingAfter(e, c); s != "" && !slices.Contains(config.Keys(), s) {
 							t.Fatalf("%v %v %v %s: files have no %q", k, r, cause, wait, s)
