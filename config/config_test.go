@@ -1,6 +1,7 @@
 package config
 
 import (
+	_ "embed"
 	"errors"
 	"os"
 	"path/filepath"
@@ -33,9 +34,12 @@ func parse(t *testing.T, text string, opts ...Option) *File {
 	return f
 }
 
+//go:embed gabion.example.yaml
+var example string
+
 // The example says which values are defaults; it must not lie.
 func TestExampleIsTheDefaults(t *testing.T) {
-	f := parse(t, string(Example()))
+	f := parse(t, example)
 	want := policy.Policy{}.Resolved()
 	got := f.Policies["catalogue"].Resolved()
 	got.HTTP.Transient, got.HTTP.Permanent = nil, nil // written as []
@@ -49,11 +53,11 @@ func TestExampleIsTheDefaults(t *testing.T) {
 			t.Errorf("the example does not show %s", s.Path)
 		}
 		key := s.Path[strings.LastIndexByte(s.Path, '.')+1:]
-		if !strings.Contains(string(Example()), key+":") {
+		if !strings.Contains(example, key+":") {
 			t.Errorf("the example does not name %s", s.Path)
 		}
 	}
-	if !strings.HasPrefix(string(Example()), "# yaml-language-server: $schema=./gabion.schema.json\n") {
+	if !strings.HasPrefix(example, "# yaml-language-server: $schema=./gabion.schema.json\n") {
 		t.Error("editors don't find the schema")
 	}
 }
@@ -458,7 +462,7 @@ func TestMistakesGolden(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add(Example())
+	f.Add([]byte(example))
 	mistakes, _ := os.ReadFile("testdata/mistakes.yaml")
 	f.Add(mistakes)
 	for _, s := range []string{"", "\xff", "a: &a [*a]", "version: 1\ndependencies: {a: &x {retry: off}, b: *x}", "- 1", "version: 1\n---\n", "\ufeffversion: 1", "? {a: b}\n: c", "version: 1\ndefaults: {timeout: {call: ${A}}}"} {

@@ -156,7 +156,7 @@ func (f *File) YAML(reveal bool, names ...string) string {
 		names = f.Names()
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "version: %d\ndependencies:\n", Version)
+	fmt.Fprintf(&b, "version: %d\ndependencies:\n", formatVersion)
 	if len(names) == 0 {
 		b.WriteString("  {}\n")
 	}

@@ -41,7 +41,7 @@ func TestALearnedLimitInAFile(t *testing.T) {
 			t.Errorf("limit: %s says %v, want %s", wrong, err, want)
 		}
 	}
-	if p, err := Set(policy.Policy{}, "bulkhead.limit", "learned"); err != nil || p.Bulkhead.Limit != policy.Learned {
+	if p, err := setKey(policy.Policy{}, "bulkhead.limit", "learned"); err != nil || p.Bulkhead.Limit != policy.Learned {
 		t.Errorf("set to learned, it is %d: %v", p.Bulkhead.Limit, err)
 	}
 }

@@ -74,7 +74,7 @@ func TestAPercentileThatIsNoneIsAMistake(t *testing.T) {
 }
 
 func TestAPercentileCanBeSet(t *testing.T) {
-	p, err := Set(policy.Policy{Timeout: policy.Timeout{Attempt: time.Second}}, "timeout.attempt", "p99.9")
+	p, err := setKey(policy.Policy{Timeout: policy.Timeout{Attempt: time.Second}}, "timeout.attempt", "p99.9")
 	if err != nil || p.Timeout != (policy.Timeout{Attempt: time.Second, Percentile: 0.999}) {
 		t.Errorf("%+v, %v", p.Timeout, err)
 	}

@@ -101,7 +101,7 @@ const noFact = "leave the key out when nothing is known"
 // is asked about a policy in which everything is off.
 var withoutOff = sync.OnceValue(func() map[string]string {
 	var p policy.Policy
-	instead := map[string]string{"version": fmt.Sprintf("write version: %d", Version)}
+	instead := map[string]string{"version": fmt.Sprintf("write version: %d", formatVersion)}
 	leaves(reflect.ValueOf(&p).Elem(), "", true, func(path string, v reflect.Value) {
 		switch {
 		case v.CanInt():

@@ -57,8 +57,8 @@ var plan = map[string]room{
 	"internal/machine": {floor: first},
 
 	"classify":      {floor: second},
-	"config":        {floor: second, also: []string{"internal/facts", "internal/spelled", "internal/suggest", "internal/yamlstrict"}}, // policies are written in YAML
-	"internal/lint": {floor: second, also: []string{"config", "internal/facts", "internal/suggest"}},                                  // findings point at lines of a file; ignores name ids
+	"config":        {floor: second, also: []string{"internal/facts", "internal/policyfile", "internal/spelled", "internal/suggest", "internal/yamlstrict"}}, // policies are written in YAML
+	"internal/lint": {floor: second, also: []string{"config", "internal/facts", "internal/policyfile", "internal/suggest", "internal/yamlstrict"}},                                  // findings point at lines of a file; ignores name ids
 	"docs":          {floor: words},                                                                                                   // the page of the reasons
 	"docs/lint":     {floor: words},                                                                                                   // the linter's pages
 
@@ -68,12 +68,12 @@ var plan = map[string]room{
 
 	"idempotency/sqlstore": {floor: second, also: []string{"idempotency", "internal/sqlgroup", "internal/sqlkit", "internal/sqltable", "internal/sqltx"}}, // one of its stores, apart so that others don't link database/sql
 
-	"lab":                     {floor: second, also: []string{"config", "internal/foreign", "internal/suggest", "internal/lint", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/scenario", "lab/internal/report", "lab/internal/opponent", "lab/internal/family", "lab/internal/tournament", "lab/internal/review", "lab/internal/anchor", "lab/internal/tune"}}, // simulates the file that production runs
+	"lab":                     {floor: second, also: []string{"config", "internal/policyfile", "internal/foreign", "internal/suggest", "internal/lint", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/scenario", "lab/internal/report", "lab/internal/opponent", "lab/internal/family", "lab/internal/tournament", "lab/internal/review", "lab/internal/anchor", "lab/internal/tune"}}, // simulates the file that production runs
 	"lab/internal/engine":     {floor: second},
 	"lab/internal/draw":       {floor: second},
 	"lab/internal/stat":       {floor: second},
 	"lab/internal/sim":        {floor: second, also: []string{"lab/internal/engine", "lab/internal/draw", "classify", "idempotency", "messages/inbox"}},                                                                                                 // the world in which policies are tried; consumers' records are decided as in production
-	"lab/internal/scenario":   {floor: second, also: []string{"internal/suggest", "internal/facts", "config", "internal/lint", "record", "internal/yamlstrict", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/recorded"}}, // a world in a file, and what it came to
+	"lab/internal/scenario":   {floor: second, also: []string{"internal/suggest", "internal/facts", "internal/policyfile", "config", "internal/lint", "record", "internal/yamlstrict", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/recorded"}}, // a world in a file, and what it came to
 	"lab/internal/report":     {floor: second, also: []string{"lab/internal/scenario", "lab/internal/draw"}},                                                                                                                                            // shows it; its logarithms are the same on every machine
 	"lab/internal/recorded":   {floor: second, also: []string{"internal/suggest", "internal/yamlstrict"}},                                                                                                                                               // findings point at lines
 	"lab/internal/junit":      {floor: second},
@@ -81,7 +81,7 @@ var plan = map[string]room{
 	"lab/internal/review":     {floor: second, also: []string{"lab/internal/scenario", "lab/internal/report", "lab/internal/stat", "lab/internal/junit"}},                                     // shows it to who reviews a change
 	"lab/internal/family":     {floor: second, also: []string{"lab/internal/scenario"}},                                                                                                       // makes scenarios around those of the library
 	"lab/internal/tournament": {floor: second, also: []string{"lab/internal/scenario", "lab/internal/stat", "lab/internal/opponent", "lab/internal/family"}},                                  // policies against others in many scenarios
-	"lab/internal/tune":       {floor: second, also: []string{"config", "internal/finding", "internal/suggest", "lab/internal/scenario", "lab/internal/stat", "lab/internal/draw"}},           // searches a policy's numbers; says what is wrong with a goal
+	"lab/internal/tune":       {floor: second, also: []string{"config", "internal/policyfile", "internal/finding", "internal/suggest", "lab/internal/scenario", "lab/internal/stat", "lab/internal/draw"}},           // searches a policy's numbers; says what is wrong with a goal
 	"lab/internal/opponent":   {floor: second, also: []string{"internal/foreign", "internal/suggest"}},                                                                                        // what others do; suggests a name as files do
 	"lab/internal/anchor":     {floor: second, also: []string{"internal/suggest", "lab/internal/engine", "lab/internal/draw", "lab/internal/sim", "lab/internal/stat", "lab/internal/junit"}}, // published results, reproduced
 	"lab/internal/bridge":     {floor: second},                                                                                                                                                // nothing but tests: the lab against the front door
@@ -112,7 +112,7 @@ var plan = map[string]room{
 	"messages/internal/joined":           {floor: basement},
 
 	"internal/h1": {floor: third},                                                                                                // net/http's client in another order
-	"gabionproxy": {floor: fourth, also: []string{"internal/adapter", "internal/h1", "internal/serving", "internal/yamlstrict"}}, // asks the front door what users may not, reads priorities as servers do, and names keys as files do
+	"gabionproxy": {floor: fourth, also: []string{"internal/adapter", "internal/h1", "internal/policyfile", "internal/serving", "internal/yamlstrict"}}, // asks the front door what users may not, reads priorities as servers do, and names keys as files do
 
 	"fleet":           {floor: fourth, also: []string{"internal/adapter"}}, // asks the front door what users may not
 	"fleet/fleettest": {floor: fourth, also: []string{"fleet"}},            // its conformance suite for stores
@@ -136,6 +136,7 @@ var plan = map[string]room{
 	"internal/testservers":     {floor: basement},
 	"internal/testfleet":       {floor: basement, also: []string{"fleet"}},                             // uses stores while their servers break
 	"internal/facts":           {floor: basement, also: []string{"internal/yamlstrict", "policy"}},     // what a file says for the linter, read by config
+	"internal/policyfile":      {floor: basement, also: []string{"internal/yamlstrict", "policy"}},     // what tools ask of a file, answered by config
 	"internal/testsplit":       {floor: basement, also: []string{"idempotency", "internal/testproxy"}}, // the network between a handler and its database breaks
 	"internal/suggest":         {floor: basement},
 	"internal/spelled":         {floor: basement, also: []string{"internal/yamlstrict", "policy"}}, // a policy's values, with the keys that a file has

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -203,7 +203,7 @@ func TestEverySettingIsAKeyOfFiles(t *testing.T) {
 				for cause := policy.BreakerCause(0); cause.String() != "cause(unknown)"; cause++ {
 					for _, wait := range []string{"", terms.ForBackoff, terms.ForSuccess, terms.ForSlot, terms.ForPace, terms.ForRate} {
 						e := policy.Event{Kind: k, Reason: r, Cause: cause, Wait: wait, Slow: true}
-						if s := SettingAfter(e, c); s != "" && !slices.Contains(config.Keys(), s) {
+						if s := SettingAfter(e, c); s != "" && !slices.Contains(policyfile.Keys(), s) {
 							t.Fatalf("%v %v %v %s: files have no %q", k, r, cause, wait, s)
 						}
 					}

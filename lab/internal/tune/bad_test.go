@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/lab/internal/scenario"
@@ -270,11 +271,11 @@ func TestAFileBecomesWhatWasMeasured(t *testing.T) {
 			if call := s.Policy.Resolved().Timeout.Call; call != 3*time.Second || !s.Policy.Safe {
 				t.Errorf("%s: a call may take %v", s.Name, call)
 			}
-			var edits []config.Change
+			var edits []policyfile.Change
 			for _, c := range s.Changes {
-				edits = append(edits, config.Change{Dependency: "db", Path: c.Path, Value: c.To})
+				edits = append(edits, policyfile.Change{Dependency: "db", Path: c.Path, Value: c.To})
 			}
-			made, err := config.Edit("gabion.yaml", []byte(text), edits)
+			made, err := policyfile.Edit("gabion.yaml", []byte(text), edits)
 			if err != nil {
 				t.Errorf("%s: %v\n%s", s.Name, err, text)
 				continue

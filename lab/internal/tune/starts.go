@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -121,7 +122,7 @@ func difference(from, to policy.Policy) (policy.Policy, []Change) {
 			if at := have.find(s.Path); at != nil && at.Value == s.Value {
 				continue
 			}
-			next, err := config.Set(made, s.Path, s.Value)
+			next, err := policyfile.Set(made, s.Path, s.Value)
 			if err != nil {
 				continue
 			}
@@ -154,7 +155,7 @@ func settingsOf(p policy.Policy) settings {
 // changed makes changes, each of which was made before.
 func changed(p policy.Policy, changes []Change) policy.Policy {
 	for _, c := range changes {
-		if next, err := config.Set(p, c.Path, c.To); err == nil {
+		if next, err := policyfile.Set(p, c.Path, c.To); err == nil {
 			p = next
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/formulas"
 	"github.com/gabion-go/gabion/internal/lint"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/record"
 )
 
@@ -154,8 +155,8 @@ func TestTheRuleKnowsWhatMakesAPolicyShorter(t *testing.T) {
 		"timeout.percentile 99.9%": true, "retry.attempts 2": false, "timeout.call off": false,
 	} {
 		path, value, _ := strings.Cut(change, " ")
-		fix := []config.Change{{Dependency: "stock", Path: path, Value: value}}
-		if _, err := config.Edit("f", text, fix); err != nil {
+		fix := []policyfile.Change{{Dependency: "stock", Path: path, Value: value}}
+		if _, err := policyfile.Edit("f", text, fix); err != nil {
 			t.Fatal(change, err)
 		}
 		if got := shortens(f, text, fix); got != want {

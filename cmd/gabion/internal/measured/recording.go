@@ -4,7 +4,7 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/gabion-go/gabion/record"
 )
@@ -96,7 +96,7 @@ func admits(s policy.BreakerState) bool {
 }
 
 // inForce are the settings that are no defaults.
-func inForce(name string, settings []policy.Setting) (set []config.Change) {
+func inForce(name string, settings []policy.Setting) (set []policyfile.Change) {
 	for _, s := range settings {
 		if s.Source != "default" {
 			set = append(set, setting(name, s.Path, s.Value))
@@ -106,11 +106,11 @@ func inForce(name string, settings []policy.Setting) (set []config.Change) {
 }
 
 // setting is one as a recording or a page spells it.
-func setting(name, path, value string) config.Change {
+func setting(name, path, value string) policyfile.Change {
 	if section, off := strings.CutSuffix(path, ".off"); off {
 		path, value = section, "off"
 	}
-	return config.Change{Dependency: name, Path: path, Value: value}
+	return policyfile.Change{Dependency: name, Path: path, Value: value}
 }
 
 // perTenMinutes is how often something happened in ten minutes.

@@ -19,6 +19,7 @@ import (
 	"github.com/gabion-go/gabion/internal/facts"
 	"github.com/gabion-go/gabion/internal/formulas"
 	"github.com/gabion-go/gabion/internal/lint"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/record"
 )
 
@@ -123,7 +124,7 @@ func (s *Source) InForce() ([]byte, error) {
 	text := []byte(b.String())
 	for _, name := range s.names() {
 		for _, c := range s.all[name].settings {
-			if next, err := config.Edit(InForceName, text, []config.Change{c}); err == nil { // a value such as none is no value of a file
+			if next, err := policyfile.Edit(InForceName, text, []policyfile.Change{c}); err == nil { // a value such as none is no value of a file
 				text = next
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/lint"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/gabion-go/gabion/record"
 )
@@ -168,7 +169,7 @@ func TestAThousandRecordingsWithKnownTruth(t *testing.T) {
 				}
 				break
 			}
-			if after, err = config.Edit("gabion.yaml", after, found[at].Fix); err != nil || n > 5 {
+			if after, err = policyfile.Edit("gabion.yaml", after, found[at].Fix); err != nil || n > 5 {
 				t.Fatalf("recording %d, %s: %v is proposed again and again: %v", i, w.name, found[at].Fix, err)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/recorded"
-	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/gabion-go/gabion/record"
 )
@@ -147,10 +147,10 @@ func (r *reel) settings(from *record.Origin) {
 }
 
 // Change is a setting as a file says it.
-func Change(s policy.Setting) config.Change {
+func Change(s policy.Setting) policyfile.Change {
 	path, value := s.Path, s.Value
 	if section, off := strings.CutSuffix(path, ".off"); off {
 		path, value = section, "off"
 	}
-	return config.Change{Path: path, Value: value}
+	return policyfile.Change{Path: path, Value: value}
 }
