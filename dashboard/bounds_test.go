@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -30,7 +31,7 @@ func TestNamesAreBounded(t *testing.T) {
 		l.tell(policy.Event{Kind: policy.KindReturned, Dependency: fmt.Sprintf("host-%d-%s", n, long)})
 	}
 	tiles := *l.c.tiles.Load()
-	if len(tiles) != maxTiles+1 || tiles[policy.Overflow] == nil {
+	if len(tiles) != maxTiles+1 || tiles[terms.Overflow] == nil {
 		t.Errorf("%d tiles", len(tiles))
 	}
 	l.now += 11 * time.Minute

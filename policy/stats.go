@@ -195,8 +195,3 @@ type BudgetStats struct {
 	// Tokens are what is left of Capacity. Of BudgetTokens, BudgetGRPC and BudgetQuota.
 	Tokens float64
 }
-
-// Overflow is the name of the partition that all partitions past the bound share. It counts and
-// reports, but refuses and holds back no call: partitions that others name must not decide about
-// one that works.
-const Overflow = "_overflow"

@@ -62,7 +62,7 @@ func (a *attempt) failure(err error) policy.Outcome {
 		switch {
 		case a.conn != nil && a.conn.GetState() == connectivity.Shutdown: // by its owner, who gives its calls up
 			o.Class = policy.ClassIgnored
-			if a.Err() == nil && gabion.EndpointOf(a) != (gabion.Endpoint{}) { // or one endpoint's, and others may answer
+			if a.Err() == nil && gabion.EndpointOf(a) != (policy.Endpoint{}) { // or one endpoint's, and others may answer
 				o.Class = policy.ClassNetwork
 			}
 		case s.Code() == codes.Canceled && a.Err() == nil: // the caller did not cancel it

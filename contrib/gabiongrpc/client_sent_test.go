@@ -42,7 +42,7 @@ func TestWhatProvablyNeverLeft(t *testing.T) {
 		dial     grpc.DialOption
 		opts     []grpc.CallOption
 		attempts int
-		effect   gabion.Effect
+		effect   policy.Effect
 		code     codes.Code
 	}{
 		{"a refused connection: an unsafe call is repeated", refusing(), nil, 3, policy.NoEffect, codes.Unavailable},
@@ -255,7 +255,7 @@ func TestAMessageThatIsTooLarge(t *testing.T) {
 		opts   []grpc.CallOption
 		says   func(context.Context) (*pb.SimpleResponse, error)
 		came   int
-		effect gabion.Effect
+		effect policy.Effect
 	}{
 		{"the request", grpc.EmptyDialOption{}, sizes(300, 1000), exhausted.give, 0, policy.NoEffect},
 		{"the answer, for its caller", grpc.EmptyDialOption{}, sizes(1000, 300), func(context.Context) (*pb.SimpleResponse, error) {

@@ -266,15 +266,15 @@ func TestRetriesStoppedForATimeComeBack(t *testing.T) {
 func TestRetriesAreStoppedUntilTheyAreResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, rec := watched(policy.Policy{Safe: true})
-		d.SetRetries(false)
-		d.SetRetries(false)
+		d.Retries().Stop(0)
+		d.Retries().Stop(0)
 		time.Sleep(1000 * time.Hour)
 		wantReason(t, d.Run(t.Context(), fails(errDown)), policy.RetriesOff)
 		if s := d.Stats(); s.RetriesBack != policy.Never {
 			t.Errorf("back at %d", s.RetriesBack)
 		}
-		d.SetRetries(true)
-		d.SetRetries(true)
+		d.Retries().Resume()
+		d.Retries().Resume()
 		if n := len(only(rec, policy.KindRetriesSwitched)); n != 2 {
 			t.Errorf("told %d times", n)
 		}

@@ -268,7 +268,7 @@ func Reserved(c *Call, t *Ticket) *quota.Reservation { return c.wait.room.of(t) 
 // furnishQuotas gives a partition the quotas of r. Those past the bound of partitions share one, which
 // has none: it refuses no call.
 func (p *partition) furnishQuotas(now clock.Instant, r *Rules, name string) {
-	if name == policy.Overflow || p.quotas.Load() != nil {
+	if name == terms.Overflow || p.quotas.Load() != nil {
 		return
 	}
 	g := quota.New(now, r.quotas.shared)

@@ -49,3 +49,8 @@ const (
 	LimitStarved = "starved" // next to nothing was answered in time
 	LimitBack    = "back"    // what lowered it is over, or was not its to cure
 )
+
+// Overflow is the name of the partition that all partitions past the bound share. It counts and
+// reports, but refuses and holds back no call: partitions that others name must not decide about
+// one that works.
+const Overflow = "_overflow"

@@ -220,7 +220,7 @@ func (d *draft) netRetry(v *foreign.Value, most time.Duration) {
 	case name == "Exponential":
 		b = backoff.Exp(first, max(upTo, first))
 	case name == "Linear":
-		b = backoff.Lin(first, max(upTo, first))
+		b = backoff.Backoff{Kind: backoff.Linear, Base: first, Cap: max(upTo, first)}
 	case spread:
 		b = backoff.Equal(first*5/4, first*5/4)
 	}
