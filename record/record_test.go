@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/internal/recording"
 	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/gabion-go/gabion/record"
@@ -222,7 +223,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"kind":"retu` + "\n" + head + "\n" + `{"kind":"events_lost","count":3}` + "\n" + `{"code":"` + "\xe2\x82"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		line, run, ended := 0, 1, false
-		for e, err := range record.Entries(bytes.NewReader(text)) {
+		for e, err := range recording.Entries(bytes.NewReader(text)) {
 			if ended {
 				t.Fatal("it goes on after an error")
 			}
@@ -237,7 +238,7 @@ func FuzzRead(f *testing.F) {
 			}
 			line, run = e.Line, e.Run
 			e.Time(e.Event.At)
-			if id, err := record.ParseID(e.ID().String()); e.Event.Call != 0 && (err != nil || id != e.ID()) {
+			if id, err := recording.ParseID(e.ID().String()); e.Event.Call != 0 && (err != nil || id != e.ID()) {
 				t.Fatalf("%v became %v, %v", e.ID(), id, err)
 			}
 			var again bytes.Buffer

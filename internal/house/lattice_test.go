@@ -62,7 +62,7 @@ var plan = map[string]room{
 	"docs":          {floor: words},                                                                                                   // the page of the reasons
 	"docs/lint":     {floor: words},                                                                                                   // the linter's pages
 
-	"record":          {floor: second},
+	"record":          {floor: second, also: []string{"internal/recording"}}, // its form, which tools read too
 	"idempotency":     {floor: second, also: []string{"internal/idemkey", "internal/seal"}}, // reads keys as the front door does; seals as other stores do
 	"idempotencytest": {floor: second, also: []string{"idempotency"}},                       // its conformance suite
 
@@ -73,7 +73,7 @@ var plan = map[string]room{
 	"lab/internal/draw":       {floor: second},
 	"lab/internal/stat":       {floor: second},
 	"lab/internal/sim":        {floor: second, also: []string{"lab/internal/engine", "lab/internal/draw", "classify", "idempotency", "messages/inbox"}},                                                                                                 // the world in which policies are tried; consumers' records are decided as in production
-	"lab/internal/scenario":   {floor: second, also: []string{"internal/suggest", "internal/facts", "internal/policyfile", "config", "internal/lint", "record", "internal/yamlstrict", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/recorded"}}, // a world in a file, and what it came to
+	"lab/internal/scenario":   {floor: second, also: []string{"internal/suggest", "internal/facts", "internal/policyfile", "internal/recording", "config", "internal/lint", "record", "internal/yamlstrict", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/recorded"}}, // a world in a file, and what it came to
 	"lab/internal/report":     {floor: second, also: []string{"lab/internal/scenario", "lab/internal/draw"}},                                                                                                                                            // shows it; its logarithms are the same on every machine
 	"lab/internal/recorded":   {floor: second, also: []string{"internal/suggest", "internal/yamlstrict"}},                                                                                                                                               // findings point at lines
 	"lab/internal/junit":      {floor: second},
@@ -138,6 +138,7 @@ var plan = map[string]room{
 	"internal/facts":           {floor: basement, also: []string{"internal/yamlstrict", "policy"}},     // what a file says for the linter, read by config
 	"internal/policyfile":      {floor: basement, also: []string{"internal/yamlstrict", "policy"}},     // what tools ask of a file, answered by config
 	"internal/testsplit":       {floor: basement, also: []string{"idempotency", "internal/testproxy"}}, // the network between a handler and its database breaks
+	"internal/recording":       {floor: basement, also: []string{"internal/terms", "policy"}}, // the lines of a recording
 	"internal/suggest":         {floor: basement},
 	"internal/spelled":         {floor: basement, also: []string{"internal/yamlstrict", "policy"}}, // a policy's values, with the keys that a file has
 	"internal/finding":         {floor: basement},

@@ -14,7 +14,7 @@ import (
 	"github.com/gabion-go/gabion/internal/formulas"
 	"github.com/gabion-go/gabion/internal/lint"
 	"github.com/gabion-go/gabion/internal/policyfile"
-	"github.com/gabion-go/gabion/record"
+	"github.com/gabion-go/gabion/internal/recording"
 )
 
 // The bounds are those of the buckets that contrib/gabionprom exposes.
@@ -124,7 +124,7 @@ func FuzzSources(f *testing.F) {
 			func() (map[string]*vitals, error) { return readMetrics(bytes.NewReader(data), time.Now()) },
 			func() (map[string]*vitals, error) { return readPage(bytes.NewReader(data)) },
 			func() (map[string]*vitals, error) {
-				all, _, err := readRecording(record.Entries(bytes.NewReader(data)))
+				all, _, err := readRecording(recording.Entries(bytes.NewReader(data)))
 				return all, err
 			},
 		} {

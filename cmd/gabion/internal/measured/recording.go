@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/gabion-go/gabion/internal/policyfile"
+	"github.com/gabion-go/gabion/internal/recording"
 	"github.com/gabion-go/gabion/policy"
-	"github.com/gabion-go/gabion/record"
 )
 
 // tape measures a recording while it is read.
@@ -22,7 +22,7 @@ type reel struct {
 }
 
 // readRecording reads a recording to its end, or as far as it goes: the error says why not further.
-func readRecording(entries iter.Seq2[record.Entry, error]) (all map[string]*vitals, events int, err error) {
+func readRecording(entries iter.Seq2[recording.Entry, error]) (all map[string]*vitals, events int, err error) {
 	t := tape{all: map[string]*vitals{}, of: map[string]*reel{}}
 	for e, failed := range entries {
 		if failed != nil {
@@ -39,7 +39,7 @@ func readRecording(entries iter.Seq2[record.Entry, error]) (all map[string]*vita
 	return t.all, events, err
 }
 
-func (t *tape) take(e *record.Entry) {
+func (t *tape) take(e *recording.Entry) {
 	name := e.Event.Dependency
 	v, r := t.all[name], t.of[name]
 	if v == nil {

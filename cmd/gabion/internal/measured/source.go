@@ -20,7 +20,7 @@ import (
 	"github.com/gabion-go/gabion/internal/formulas"
 	"github.com/gabion-go/gabion/internal/lint"
 	"github.com/gabion-go/gabion/internal/policyfile"
-	"github.com/gabion-go/gabion/record"
+	"github.com/gabion-go/gabion/internal/recording"
 )
 
 // A Source is what was measured. The same attempts and calls give the same findings, whichever
@@ -97,7 +97,7 @@ func measureFile(name string) (map[string]*vitals, error) {
 		}
 		return readMetrics(io.LimitReader(f, fetch.MaxBytes), at)
 	}
-	all, events, err := readRecording(record.Entries(f))
+	all, events, err := readRecording(recording.Entries(f))
 	if problem := recorded.Problem(name, err, events); problem != nil && events == 0 {
 		return nil, problem
 	}

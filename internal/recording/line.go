@@ -1,12 +1,6 @@
-// Package record keeps gabion's events as JSON lines: one object per event, in the
-// order in which they were observed. A recording can be read again, shown and compared.
-//
-// Its first line is a header, which says what program wrote it ([Header]). Before the
-// first event of a dependency a line says when the dependency's clock was at zero, and
-// which policy was in force ([Origin]). A file that a second run appended to has a second
-// header, and its calls are named by both numbers ([ID]). Recordings without such lines,
-// as earlier versions wrote them, are read as well.
-package record
+// Package recording is the form of gabion's recordings, and reads them for tools: package record writes them, and has
+// their events for users.
+package recording
 
 import (
 	"fmt"
@@ -50,8 +44,8 @@ type line struct {
 	Count      int64           `json:"count,omitempty"`
 }
 
-// lineOf is e as it is written.
-func lineOf(e policy.Event) line {
+// EventLine is e as it is written.
+func EventLine(e policy.Event) any {
 	l := line{
 		At: int64(e.At), Kind: e.Kind.String(), Dependency: e.Dependency, Operation: e.Operation,
 		Partition: e.Partition, Call: e.Call, Seq: e.Seq, Attempt: int(e.Attempt), Hedge: e.Hedge,
@@ -72,6 +66,11 @@ func lineOf(e policy.Event) line {
 		l.From, l.To, l.Cause = e.From.String(), e.To.String(), e.Cause.String()
 	}
 	return l
+}
+
+// LostLine is what is written once events can be written again.
+func LostLine(at policy.Instant, lost int64) any {
+	return line{At: int64(at), Kind: policy.KindEventsLost.String(), Count: lost}
 }
 
 // decided is how an earlier attempt had ended; empty where there was none.
