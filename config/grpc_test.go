@@ -18,7 +18,7 @@ func TestCodesOfGRPCAreReadByName(t *testing.T) {
 	if !slices.Equal(got.Transient, []policy.GRPCCode{grpccode.ResourceExhausted, grpccode.Aborted}) || !slices.Equal(got.Permanent, []policy.GRPCCode{grpccode.DataLoss}) {
 		t.Errorf("read %v", got)
 	}
-	again, err := Parse("f", []byte(f.YAML(false)))
+	again, err := Parse("f", []byte(view{f}.YAML(false)))
 	if err != nil || !slices.Equal(again.Policies["a"].GRPC.Transient, got.Transient) {
 		t.Errorf("printed and read again: %v, %v", again, err)
 	}

@@ -90,7 +90,7 @@ var plan = map[string]room{
 	"lab/internal/play":       {floor: second, also: []string{"config", "internal/foreign", "internal/foreign/formats", "lab/internal/opponent", "lab/internal/scenario"}},                    // the lab behind a page
 	"lab/playground":          {floor: second, also: []string{"lab/internal/play"}},                                                                                                           // the page, and what compiles its program
 	"lab/playground/wasm":     {floor: second, also: []string{"lab/internal/play"}},                                                                                                           // the program
-	"lab/labtest":             {floor: second, also: []string{"lab", "config"}},                                                                                                               // asserts on runs in users' tests
+	"lab/labtest":             {floor: second, also: []string{"lab", "config", "internal/policyfile"}},                                                                                                               // asserts on runs in users' tests
 
 	".": {floor: door, also: []string{"classify", "internal/adapter", "internal/idemkey"}}, // the one classifier is part of Do
 

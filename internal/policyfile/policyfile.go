@@ -51,6 +51,9 @@ type File interface {
 	// beginning. Only files from config.Read show the line.
 	FindingAt(line, col int, reason, proposal string) yamlstrict.Finding
 
+	// Reveal is File.Explain with variables expanded. The values may be secrets.
+	Reveal(name string) []policy.Setting
+
 	// Unread reports whether what a file says of a key is not known, because there is a mistake
 	// in it or in a section around it.
 	Unread(dependency, path string) bool
@@ -58,6 +61,11 @@ type File interface {
 	// Written reports whether the dependency, the file's defaults or a preset says anything of a
 	// key or a section.
 	Written(dependency, path string) bool
+
+	// YAML writes the effective policies of the named dependencies, all when none is
+	// named, as a file that means the same. What came from variables stands as the
+	// file says it, unless reveal is set.
+	YAML(reveal bool, names ...string) string
 }
 
 // Defaults stands for the file's section defaults where the name of a dependency is

@@ -120,7 +120,7 @@ func TestABadFileEndsNoWorseThanTheDefaults(t *testing.T) {
 			least = min(least, points)
 			t.Logf("file %d in %s: %s, from %s: today %.2f %%, then %.2f %%, the defaults %.2f %%", seed, name, r.Verdict, r.Start, x[0], x[1], x[2])
 			if points < -0.5 {
-				t.Errorf("file %d in %s: %.2f points of the defaults\n%s", seed, name, points, f.YAML(false))
+				t.Errorf("file %d in %s: %.2f points of the defaults\n%s", seed, name, points, policyfile.Of(f).YAML(false))
 				fail(t, r)
 			} else {
 				kept++

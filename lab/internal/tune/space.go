@@ -68,7 +68,7 @@ func Space(f *config.File, dependency string, vary []string) (all []Dimension, n
 	if len(vary) > maxDimensions {
 		return nil, nil, &policyfile.SetError{Path: vary[maxDimensions], Problem: fmt.Sprintf("%d keys are too many to search", len(vary)), Proposal: fmt.Sprintf("vary at most %d", maxDimensions)}
 	}
-	now := settings(f.Reveal(dependency))
+	now := settings(policyfile.Of(f).Reveal(dependency))
 	p := f.Policies[dependency]
 	if len(vary) == 0 {
 		for _, u := range usual[:usualCount] {

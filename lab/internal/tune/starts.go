@@ -40,7 +40,7 @@ func Starts(f *config.File, dependency string, vary []string, dims []Dimension) 
 	add := func(name string, p policy.Policy) {
 		p, changes := difference(today, p)
 		for i := range changes {
-			changes[i].Source = settings(f.Reveal(dependency)).source(changes[i].Path)
+			changes[i].Source = settings(policyfile.Of(f).Reveal(dependency)).source(changes[i].Path)
 		}
 		known := slices.ContainsFunc(all, func(s Start) bool { return same(s.Policy, p) })
 		if known || p.Validate() != nil {
@@ -103,7 +103,7 @@ func spaceOf(f *config.File, dependency string, vary []string, p policy.Policy) 
 			all = append(all, d...)
 		}
 	}
-	today := settings(f.Reveal(dependency))
+	today := settings(policyfile.Of(f).Reveal(dependency))
 	for i := range all {
 		all[i].Source = today.source(all[i].Path)
 	}
@@ -149,7 +149,7 @@ func difference(from, to policy.Policy) (policy.Policy, []Change) {
 }
 
 func settingsOf(p policy.Policy) settings {
-	return (&config.File{Policies: map[string]policy.Policy{"x": p}}).Reveal("x")
+	return policyfile.Of(&config.File{Policies: map[string]policy.Policy{"x": p}}).Reveal("x")
 }
 
 // changed makes changes, each of which was made before.

@@ -204,7 +204,7 @@ func (r *request) world(name string) (*world, error) {
 
 // changesOf is what a file says of a dependency that is not the default.
 func changesOf(f *config.File, dependency string) (changes []policyfile.Change) {
-	for _, s := range f.Reveal(dependency) {
+	for _, s := range policyfile.Of(f).Reveal(dependency) {
 		if s.Source != "default" {
 			changes = append(changes, past.Change(s))
 		}
