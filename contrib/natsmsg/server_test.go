@@ -49,7 +49,7 @@ type rig struct {
 	policy  policy.Policy
 	options Options
 	inbox   inbox.Options
-	letters *deadletter.Memory
+	letters deadletter.Store
 	bare    bool // the consumer keeps no letters
 	grace   time.Duration
 

@@ -103,7 +103,7 @@ type court struct {
 	*consumer.Consumer
 	d       *gabion.Dependency
 	good    int // messages whose work is done
-	letters *deadletter.Memory
+	letters deadletter.Store
 	bank    *sql.DB // nil unless under Tx
 
 	mu       sync.Mutex // guards all below
