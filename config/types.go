@@ -13,6 +13,7 @@ import (
 
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/internal/facts"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -160,7 +161,7 @@ func parseText(t reflect.Type, among string) func(string) (any, string, string) 
 }
 
 func explainText(err error, among string) (problem, proposal string) {
-	var as *policy.TextError
+	var as *terms.TextError
 	switch {
 	case err == nil:
 		return "", ""

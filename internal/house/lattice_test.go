@@ -136,7 +136,7 @@ var plan = map[string]room{
 	"internal/testservers":     {floor: basement},
 	"internal/fleetlook":       {floor: basement, also: []string{"fleet", "internal/fleet"}},           // reads with a store what members wrote
 	"internal/testfleet":       {floor: basement, also: []string{"fleet"}},                             // uses stores while their servers break
-	"internal/facts":           {floor: basement, also: []string{"internal/yamlstrict", "policy"}},     // what a file says for the linter, read by config
+	"internal/facts":           {floor: basement, also: []string{"internal/terms", "internal/yamlstrict", "policy"}},     // what a file says for the linter, read by config
 	"internal/policyfile":      {floor: basement, also: []string{"internal/yamlstrict", "policy"}},     // what tools ask of a file, answered by config
 	"internal/testsplit":       {floor: basement, also: []string{"idempotency", "internal/testproxy"}}, // the network between a handler and its database breaks
 	"internal/recording":       {floor: basement, also: []string{"internal/terms", "policy"}}, // the lines of a recording
