@@ -122,17 +122,17 @@ func TestAnEditChangesNothingElse(t *testing.T) {
 		change   policyfile.Change
 		old, new string
 	}{
-		"a value":                      {policyfile.Change{"payments", "retry.attempts", "2"}, "attempts: 3}", "attempts: 2}"},
-		"a key in braces":              {policyfile.Change{"payments", "retry.hold", "off"}, "{attempts: 3}", "{hold: off, attempts: 3}"},
-		"a section in braces":          {policyfile.Change{"payments", "retry.backoff.cap", "2s"}, "{attempts: 3}", "{backoff: {cap: 2s}, attempts: 3}"},
-		"a key of a block":             {policyfile.Change{"stock", "retry.hold", "off"}, "{base: 50ms}\n", "{base: 50ms}\n      hold: off\n"},
-		"a section":                    {policyfile.Change{"stock", "hedge.max", "1"}, "[425]}\n", "[425]}\n    hedge: {max: 1}\n"},
-		"a section that is off":        {policyfile.Change{"stock", "breaker.open", "3s"}, "breaker: off", "breaker: {open: 3s}"},
-		"a section is switched off":    {policyfile.Change{"payments", "hedge", "off"}, "{attempts: 3}\n", "{attempts: 3}\n    hedge: off\n"},
-		"a list":                       {policyfile.Change{"stock", "http.transient", "[423, 425]"}, "[425]", "[423, 425]"},
-		"a fact":                       {policyfile.Change{"payments", "facts.pool", "10"}, "# measured\n", "# measured\n      pool: 10\n"},
-		"of the defaults":              {policyfile.Change{policyfile.Defaults, "timeout.call", "12s"}, "call: 10s", "call: 12s"},
-		"of one that the defaults say": {policyfile.Change{"stock", "timeout.call", "12s"}, "[425]}\n", "[425]}\n    timeout: {call: 12s}\n"},
+		"a value":                      {change("payments", "retry.attempts", "2"), "attempts: 3}", "attempts: 2}"},
+		"a key in braces":              {change("payments", "retry.hold", "off"), "{attempts: 3}", "{hold: off, attempts: 3}"},
+		"a section in braces":          {change("payments", "retry.backoff.cap", "2s"), "{attempts: 3}", "{backoff: {cap: 2s}, attempts: 3}"},
+		"a key of a block":             {change("stock", "retry.hold", "off"), "{base: 50ms}\n", "{base: 50ms}\n      hold: off\n"},
+		"a section":                    {change("stock", "hedge.max", "1"), "[425]}\n", "[425]}\n    hedge: {max: 1}\n"},
+		"a section that is off":        {change("stock", "breaker.open", "3s"), "breaker: off", "breaker: {open: 3s}"},
+		"a section is switched off":    {change("payments", "hedge", "off"), "{attempts: 3}\n", "{attempts: 3}\n    hedge: off\n"},
+		"a list":                       {change("stock", "http.transient", "[423, 425]"), "[425]", "[423, 425]"},
+		"a fact":                       {change("payments", "facts.pool", "10"), "# measured\n", "# measured\n      pool: 10\n"},
+		"of the defaults":              {change(policyfile.Defaults, "timeout.call", "12s"), "call: 10s", "call: 12s"},
+		"of one that the defaults say": {change("stock", "timeout.call", "12s"), "[425]}\n", "[425]}\n    timeout: {call: 12s}\n"},
 	} {
 		t.Run(fact, func(t *testing.T) {
 			got, err := edit("gabion.yaml", []byte(shop), []policyfile.Change{c.change})
@@ -148,7 +148,7 @@ func TestAnEditChangesNothingElse(t *testing.T) {
 
 func TestANewLineEndsAsTheOthers(t *testing.T) {
 	const text = "version: 1\r\ndependencies:\r\n  a:\r\n    safe: true"
-	got, err := edit("gabion.yaml", []byte(text), []policyfile.Change{{"a", "retry.attempts", "2"}})
+	got, err := edit("gabion.yaml", []byte(text), []policyfile.Change{change("a", "retry.attempts", "2")})
 	if want := text + "\r\n    retry: {attempts: 2}\r\n"; err != nil || string(got) != want {
 		t.Errorf("%v: got %q", err, got)
 	}
@@ -161,30 +161,30 @@ func TestAnEditThatCanNotBeIsRefused(t *testing.T) {
 		text   string
 		change policyfile.Change
 	}{
-		"no such dependency":    {shop, policyfile.Change{"absent", "retry.attempts", "2"}},
-		"no such key":           {shop, policyfile.Change{"payments", "retry.atempts", "2"}},
-		"a value that can't be": {shop, policyfile.Change{"payments", "retry.attempts", "two"}},
-		"a contradiction":       {shop, policyfile.Change{"stock", "timeout.attempt", "20s"}},
-		"a variable":            {shop, policyfile.Change{"stock", "retry.attempts", "2"}},
-		"behind an alias":       {anchors, policyfile.Change{"b", "retry.attempts", "2"}},
-		"what others share":     {anchors, policyfile.Change{"a", "retry.attempts", "2"}},
-		"no YAML":               {"{", policyfile.Change{"a", "retry.attempts", "2"}},
+		"no such dependency":    {shop, change("absent", "retry.attempts", "2")},
+		"no such key":           {shop, change("payments", "retry.atempts", "2")},
+		"a value that can't be": {shop, change("payments", "retry.attempts", "two")},
+		"a contradiction":       {shop, change("stock", "timeout.attempt", "20s")},
+		"a variable":            {shop, change("stock", "retry.attempts", "2")},
+		"behind an alias":       {anchors, change("b", "retry.attempts", "2")},
+		"what others share":     {anchors, change("a", "retry.attempts", "2")},
+		"no YAML":               {"{", change("a", "retry.attempts", "2")},
 	} {
 		if got, err := edit("gabion.yaml", []byte(c.text), []policyfile.Change{c.change}); err == nil {
 			t.Errorf("%s: got\n%s", fact, got)
 		}
 	}
-	for _, change := range []policyfile.Change{{"a", "retry.attempts", "2"}, {policyfile.Defaults, "retry.attempts", "2"}, {"", "facts.processes", "2"}} {
+	for _, change := range []policyfile.Change{change("a", "retry.attempts", "2"), change(policyfile.Defaults, "retry.attempts", "2"), change("", "facts.processes", "2")} {
 		if _, err := edit("gabion.yaml", []byte(shared), []policyfile.Change{change}); !errors.Is(err, policyfile.ErrVariable) {
 			t.Errorf("%v: %v", change, err)
 		}
 	}
-	_, err := edit("gabion.yaml", []byte(anchors), []policyfile.Change{{"b", "retry.attempts", "2"}})
+	_, err := edit("gabion.yaml", []byte(anchors), []policyfile.Change{change("b", "retry.attempts", "2")})
 	if err == nil || !strings.Contains(err.Error(), "gabion.yaml: b: retry.attempts") {
 		t.Error(err)
 	}
 	var f Finding
-	if _, err := edit("gabion.yaml", []byte(shop), []policyfile.Change{{"payments", "retry.attempts", "two"}}); !errors.As(err, &f) {
+	if _, err := edit("gabion.yaml", []byte(shop), []policyfile.Change{change("payments", "retry.attempts", "two")}); !errors.As(err, &f) {
 		t.Errorf("%T", err)
 	}
 }
@@ -195,7 +195,7 @@ func FuzzEdit(f *testing.F) {
 	f.Add("version: 1\ndependencies:\n  a:\n    retry:\n      - x\n", "a", "2")
 	f.Add("version: 1\ndependencies: {a: {retry: {attempts: 'x\n y'}}}", "a", "2")
 	f.Fuzz(func(t *testing.T, text, name, value string) {
-		got, err := edit("f", []byte(text), []policyfile.Change{{name, "retry.attempts", value}})
+		got, err := edit("f", []byte(text), []policyfile.Change{change(name, "retry.attempts", value)})
 		if err != nil {
 			return
 		}
@@ -235,4 +235,8 @@ dependencies:
 			}
 		}
 	}
+}
+
+func change(dependency, path, value string) policyfile.Change {
+	return policyfile.Change{Dependency: dependency, Path: path, Value: value}
 }

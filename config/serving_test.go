@@ -91,13 +91,13 @@ func TestAFactOfARouteIsEdited(t *testing.T) {
 		change   policyfile.Change
 		old, new string
 	}{
-		"a value":             {policyfile.Change{"", "facts.routes.POST /v1.2/charges.retention", "72h"}, "48h", "72h"},
-		"a key of a block":    {policyfile.Change{"", "facts.routes.POST /v1.2/charges.lease", "1m"}, "clients: {attempts: 4, horizon: 24h, server_errors: true}\n", "clients: {attempts: 4, horizon: 24h, server_errors: true}\n      lease: 1m\n"},
-		"what clients do":     {policyfile.Change{"", "facts.routes.POST /v1.2/charges.clients.attempts", "2"}, "attempts: 4", "attempts: 2"},
-		"of a store":          {policyfile.Change{"", "facts.stores.records.appendfsync", "always"}, "appendfsync: no", "appendfsync: always"},
-		"of the file":         {policyfile.Change{"", "facts.service", "safe"}, "service: vault", "service: safe"},
-		"a key in braces":     {policyfile.Change{"", "facts.routes.POST /refunds.guarantee", "tx"}, "{key: none}", "{guarantee: tx, key: none}"},
-		"a section in braces": {policyfile.Change{"", "facts.routes.POST /refunds.clients.attempts", "2"}, "{key: none}", "{clients: {attempts: 2}, key: none}"},
+		"a value":             {change("", "facts.routes.POST /v1.2/charges.retention", "72h"), "48h", "72h"},
+		"a key of a block":    {change("", "facts.routes.POST /v1.2/charges.lease", "1m"), "clients: {attempts: 4, horizon: 24h, server_errors: true}\n", "clients: {attempts: 4, horizon: 24h, server_errors: true}\n      lease: 1m\n"},
+		"what clients do":     {change("", "facts.routes.POST /v1.2/charges.clients.attempts", "2"), "attempts: 4", "attempts: 2"},
+		"of a store":          {change("", "facts.stores.records.appendfsync", "always"), "appendfsync: no", "appendfsync: always"},
+		"of the file":         {change("", "facts.service", "safe"), "service: vault", "service: safe"},
+		"a key in braces":     {change("", "facts.routes.POST /refunds.guarantee", "tx"), "{key: none}", "{guarantee: tx, key: none}"},
+		"a section in braces": {change("", "facts.routes.POST /refunds.clients.attempts", "2"), "{key: none}", "{clients: {attempts: 2}, key: none}"},
 	} {
 		t.Run(fact, func(t *testing.T) {
 			got, err := edit("gabion.yaml", []byte(serves), []policyfile.Change{c.change})
@@ -110,9 +110,9 @@ func TestAFactOfARouteIsEdited(t *testing.T) {
 		})
 	}
 	for _, c := range []policyfile.Change{
-		{"", "facts.routes.POST /v1.2/charges.guarantee", "holds"},
-		{"", "facts.nonsense", "1"},
-		{"", "retry.attempts", "2"},
+		change("", "facts.routes.POST /v1.2/charges.guarantee", "holds"),
+		change("", "facts.nonsense", "1"),
+		change("", "retry.attempts", "2"),
 	} {
 		if got, err := edit("gabion.yaml", []byte(serves), []policyfile.Change{c}); err == nil {
 			t.Errorf("%v: got\n%s", c, got)

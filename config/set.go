@@ -52,7 +52,7 @@ func setKey(p policy.Policy, path, value string) (policy.Policy, error) {
 	}
 	if len(found) > 0 {
 		f := found[0]
-		return policy.Policy{}, &policyfile.SetError{path, value, strings.TrimPrefix(f.Reason, path+": "), f.Proposal}
+		return policy.Policy{}, setError(path, value, strings.TrimPrefix(f.Reason, path+": "), f.Proposal)
 	}
 	return p, nil
 }
@@ -91,6 +91,10 @@ func unknownKey(path string) error {
 	return e
 }
 
+func setError(path, value, problem, proposal string) error {
+	return &policyfile.SetError{Path: path, Value: value, Problem: problem, Proposal: proposal}
+}
+
 // maxSteps is how many values a range may have.
 const maxSteps = 100
 
@@ -107,9 +111,9 @@ func steps(path, from, to string, count int, spacing policyfile.Spacing) ([]stri
 	low, high := a.size(), b.size()
 	switch {
 	case count < 2 || count > maxSteps:
-		return nil, &policyfile.SetError{path, from + ".." + to, fmt.Sprintf("%d steps", count), fmt.Sprintf("write 2 to %d", maxSteps)}
+		return nil, setError(path, from + ".." + to, fmt.Sprintf("%d steps", count), fmt.Sprintf("write 2 to %d", maxSteps))
 	case low >= high:
-		return nil, &policyfile.SetError{path, from + ".." + to, "the range does not rise", "write the smaller value first"}
+		return nil, setError(path, from + ".." + to, "the range does not rise", "write the smaller value first")
 	}
 	log := spacing == policyfile.SpacingLog || spacing == policyfile.SpacingOfRange && high >= 10*low
 	values := []string{from}
@@ -143,7 +147,7 @@ func number(path, value string) (quantity, error) {
 	}
 	q := quantity{v}
 	if v.Kind() != reflect.Int && v.Kind() != reflect.Int64 && v.Kind() != reflect.Float64 || q.size() <= 0 {
-		return q, &policyfile.SetError{path, value, "is no end of a range", "write values with commas between them"}
+		return q, setError(path, value, "is no end of a range", "write values with commas between them")
 	}
 	return q, nil
 }

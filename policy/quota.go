@@ -100,9 +100,9 @@ func (q *Quota) UnmarshalText(text []byte) error {
 	words := strings.Fields(s)
 	switch {
 	case len(s) > maxQuotaText || len(words) == 0 || !isDecimal(words[0]):
-		return &terms.TextError{fmt.Sprintf("%.60s", s), "is no quota", quotaExample}
+		return textError(fmt.Sprintf("%.60s", s), "is no quota", quotaExample)
 	case len(words) == 1:
-		return &terms.TextError{s, "has no unit", fmt.Sprintf("write %s requests/1m, or tokens", words[0])}
+		return textError(s, "has no unit", fmt.Sprintf("write %s requests/1m, or tokens", words[0]))
 	}
 	var read Quota
 	read.Amount, _ = strconv.ParseFloat(words[0], 64)
@@ -111,19 +111,19 @@ func (q *Quota) UnmarshalText(text []byte) error {
 	if spanned {
 		d, err := ParseDuration(spanText(span))
 		if err != nil || d == Off {
-			return &terms.TextError{s, "has no span that can be read", "write 1m, 1h or 24h after the slash"}
+			return textError(s, "has no span that can be read", "write 1m, 1h or 24h after the slash")
 		}
 		read.Span = d
 	}
 	for rest := words[2:]; len(rest) > 0; {
 		n, problem := read.word(rest)
 		if problem != "" {
-			return &terms.TextError{s, problem, "after the span come estimate N, among N, window and each"}
+			return textError(s, problem, "after the span come estimate N, among N, window and each")
 		}
 		rest = rest[n:]
 	}
 	if problem, proposal := read.wrong(); problem != "" {
-		return &terms.TextError{s, problem, proposal}
+		return textError(s, problem, proposal)
 	}
 	*q = read
 	return nil
