@@ -60,7 +60,7 @@ type Numbers struct {
 	// bound of the rule that was broken.
 	Failures int64   `json:"failures,omitempty"`
 	Slows    int64   `json:"slows,omitempty"`
-	Rule     float64 `json:"rule,omitempty"` // CauseFailureRate, CauseSlowRate: a share; CauseFailures, CauseConsecutive: failures
+	Rule     float64 `json:"rule,omitempty"` // failure_rate, slow_rate: a share; failures, consecutive: failures
 
 	Bytes int64 `json:"bytes,omitempty"` // LettersLost: the room that the letters take
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/recording"
 	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
@@ -25,7 +26,7 @@ import (
 func full(k policy.Kind) gabion.Event {
 	return gabion.Event{
 		Kind: k, Class: policy.ClassTimeout, Reason: policy.AttemptTimeout, Effect: policy.UnknownEffect, Hedge: true, Slow: true,
-		Attempt: 3, From: policy.StateObserveOnly, To: policy.StateOpen, Cause: policy.CauseConsecutive, At: -5, Due: -7, Until: 1 << 50, Took: time.Second,
+		Attempt: 3, From: policy.StateObserveOnly, To: policy.StateOpen, Cause: breaker.Consecutive, At: -5, Due: -7, Until: 1 << 50, Took: time.Second,
 		Wait: terms.ForSlot, Partition: "eu\n\"€\u2028", Dependency: "db", Operation: "charge", Call: 1<<64 - 1,
 		Count: -1, Seq: 9, Left: -3, Hedges: 2, Code: "503",
 		Numbers: &policy.Numbers{Calls: 20, Failures: 11, Slows: 3, Shape: policy.BudgetTokens, Level: -0.5, Bytes: 1 << 40},

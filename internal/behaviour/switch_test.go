@@ -152,7 +152,7 @@ func TestWhatAHandSetsUntilATimeEnds(t *testing.T) {
 				if first.To != c.as || first.Code != "ann" || first.Until.Sub(first.At) != time.Hour {
 					t.Errorf("the move is %+v", first)
 				}
-				if last.From != c.as || last.To != c.after || last.Cause != policy.CauseOverrideOver || last.Code != "" ||
+				if last.From != c.as || last.To != c.after || last.Cause != breaker.OverrideOver || last.Code != "" ||
 					last.Due != first.Until || last.At.Sub(last.Due) < time.Minute-1 {
 					t.Errorf("its end is %+v", last)
 				}

@@ -36,7 +36,7 @@ var plan = map[string]room{
 	"internal/grpccode": {floor: words, also: []string{"policy"}}, // names values of a type that files and answers have
 	"internal/terms":   {floor: words},
 	"policy":           {floor: words, also: []string{"backoff", "internal/terms"}}, // a policy holds one; and keeps to the bounds
-	"internal/why":     {floor: words, also: []string{"policy", "internal/terms"}},  // says in words what was decided
+	"internal/why":     {floor: words, also: []string{"policy", "internal/breaker", "internal/terms"}},  // says in words what was decided
 
 	"internal/clock":     {floor: ground},
 	"internal/chance":    {floor: ground},

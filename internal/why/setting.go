@@ -1,6 +1,7 @@
 package why
 
 import (
+	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/gabion-go/gabion/internal/terms"
 )
@@ -94,15 +95,15 @@ var ofConflict = map[policy.Reason]string{
 }
 
 var ofCause = map[policy.BreakerCause]string{
-	policy.CauseFailureRate:  "breaker.failure_rate",
-	policy.CauseSlowRate:     "breaker.slow_rate",
-	policy.CauseFailures:     "breaker.failures",
-	policy.CauseConsecutive:  "breaker.consecutive",
-	policy.CauseProbeFailed:  "breaker.probe_calls",
-	policy.CauseProbesPassed: "breaker.probe_calls",
-	policy.CauseProbeExpired: "breaker.probe_timeout",
-	policy.CauseCooldownOver: "breaker.open",
-	policy.CauseCallsRefused: "breaker.open_calls",
+	breaker.FailureRate:  "breaker.failure_rate",
+	breaker.SlowRate:     "breaker.slow_rate",
+	breaker.Failures:     "breaker.failures",
+	breaker.Consecutive:  "breaker.consecutive",
+	breaker.ProbeFailed:  "breaker.probe_calls",
+	breaker.ProbesPassed: "breaker.probe_calls",
+	breaker.ProbeExpired: "breaker.probe_timeout",
+	breaker.CooldownOver: "breaker.open",
+	breaker.CallsRefused: "breaker.open_calls",
 }
 
 var ofKind = map[policy.Kind]string{

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -290,17 +291,17 @@ func cause(e policy.Event) string {
 		n = &policy.Numbers{}
 	}
 	switch e.Cause {
-	case policy.CauseFailureRate:
+	case breaker.FailureRate:
 		return rate(n.Failures, "failed", n)
-	case policy.CauseSlowRate:
+	case breaker.SlowRate:
 		return rate(n.Slows, "were slow", n)
-	case policy.CauseFailures:
+	case breaker.Failures:
 		return fmt.Sprintf("%d failures in the window, the rule is %.0f", n.Failures, n.Rule)
-	case policy.CauseConsecutive:
+	case breaker.Consecutive:
 		return fmt.Sprintf("%.0f failures in a row", n.Rule)
-	case policy.CauseProbeFailed:
+	case breaker.ProbeFailed:
 		return fmt.Sprintf("of %d probes %d failed", n.Calls, n.Failures)
-	case policy.CauseProbesPassed:
+	case breaker.ProbesPassed:
 		return fmt.Sprintf("of %d probes %d failed", n.Calls, n.Failures)
 	}
 	return causes[e.Cause] + who(e)
@@ -316,14 +317,14 @@ func who(e policy.Event) string {
 
 // causes are those without numbers, in words.
 var causes = map[policy.BreakerCause]string{
-	policy.CauseProbeExpired: "a probe did not end in time",
-	policy.CauseCooldownOver: "its time is over, it probes",
-	policy.CauseCallsRefused: "enough calls were refused, it probes",
-	policy.CauseForced:       "by hand",
-	policy.CauseIsolated:     "isolated by hand",
-	policy.CauseReleased:     "released by hand",
-	policy.CauseReset:        "reset by hand",
-	policy.CauseOverrideOver: "the time that a hand had set is over",
+	breaker.ProbeExpired: "a probe did not end in time",
+	breaker.CooldownOver: "its time is over, it probes",
+	breaker.CallsRefused: "enough calls were refused, it probes",
+	breaker.Forced:       "by hand",
+	breaker.Isolated:     "isolated by hand",
+	breaker.Released:     "released by hand",
+	breaker.WasReset:        "reset by hand",
+	breaker.OverrideOver: "the time that a hand had set is over",
 }
 
 func rate(bad int64, did string, n *policy.Numbers) string {

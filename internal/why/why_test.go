@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
@@ -116,21 +117,21 @@ func TestEachDecisionIsSaidWithItsInputs(t *testing.T) {
 		},
 		"a breaker opens by its rate": {
 			policy.Event{
-				Kind: policy.KindBreakerMoved, To: policy.StateOpen, Cause: policy.CauseFailureRate, Until: in(2 * time.Second),
+				Kind: policy.KindBreakerMoved, To: policy.StateOpen, Cause: breaker.FailureRate, Until: in(2 * time.Second),
 				Numbers: &policy.Numbers{Calls: 40, Failures: 21, Rule: 0.5},
 			},
 			"breaker closed → open: 21 of 40 calls failed, 52.5 %, the rule is 50 %, for 2s", "breaker.failure_rate",
 		},
 		"a breaker opens by failures in a row": {
-			policy.Event{Kind: policy.KindBreakerMoved, To: policy.StateOpen, Cause: policy.CauseConsecutive, Numbers: &policy.Numbers{Rule: 20}},
+			policy.Event{Kind: policy.KindBreakerMoved, To: policy.StateOpen, Cause: breaker.Consecutive, Numbers: &policy.Numbers{Rule: 20}},
 			"breaker closed → open: 20 failures in a row", "breaker.consecutive",
 		},
 		"an observing breaker": {
-			policy.Event{Kind: policy.KindBreakerExceeded, Cause: policy.CauseSlowRate, Numbers: &policy.Numbers{Calls: 30, Slows: 30, Rule: 0.8}},
+			policy.Event{Kind: policy.KindBreakerExceeded, Cause: breaker.SlowRate, Numbers: &policy.Numbers{Calls: 30, Slows: 30, Rule: 0.8}},
 			"the breaker would have opened: 30 of 30 calls were slow, 100 %, the rule is 80 %", "breaker.slow_rate",
 		},
 		"a breaker is opened by hand": {
-			policy.Event{Kind: policy.KindBreakerMoved, To: policy.StateForcedOpen, Cause: policy.CauseForced},
+			policy.Event{Kind: policy.KindBreakerMoved, To: policy.StateForcedOpen, Cause: breaker.Forced},
 			"breaker closed → forced_open: by hand", "",
 		},
 		"retries are switched off": {
