@@ -20,15 +20,15 @@ type Reason = policy.Reason
 // Error is how every call that did not succeed ends: who, why, and may it have
 // happened. It unwraps to the last real error of the work, if there was one.
 type Error struct {
-	Dependency string        // who was called
-	Reason     Reason        // why the call ended
-	Effect     policy.Effect // may it have happened?
-	Endpoint   string        // where the last attempt went, or the only one that the call may go to; empty where there are no endpoints
-	Attempts   int           // how many attempts were sent
-	RetryAfter time.Duration // when to come back, from now; zero means not known
-	Cause      string        // BreakerOpen: the cause of it, as policy.BreakerCause says it; empty where it is not known
+	Dependency string          // who was called
+	Reason     Reason          // why the call ended
+	Effect     policy.Effect   // may it have happened?
+	Endpoint   string          // where the last attempt went, or the only one that the call may go to; empty where there are no endpoints
+	Attempts   int             // how many attempts were sent
+	RetryAfter time.Duration   // when to come back, from now; zero means not known
+	Cause      string          // BreakerOpen: the cause of it, as policy.BreakerCause says it; empty where it is not known
 	Numbers    *policy.Numbers // what the reason is about; nil where it has no numbers
-	Err        error         // the last real error, or what is wrong with the call itself; nil if the result was the failure, and for most refusals
+	Err        error           // the last real error, or what is wrong with the call itself; nil if the result was the failure, and for most refusals
 
 	part *policy.Outcome // what it means to the attempt that the call was part of; nil if it was a call of its own
 }

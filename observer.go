@@ -70,7 +70,7 @@ type Selective interface {
 // subscription is an observer of one dependency, or of all those of a registry.
 type subscription struct {
 	observer Observer
-	tracer   Tracer  // observer, if it is one
+	tracer   Tracer          // observer, if it is one
 	tallier  adapter.Tallier // likewise
 	skip     machine.Kinds
 	ended    atomic.Bool

@@ -161,7 +161,7 @@ dependencies:
 		text += "  x-" + name + ": {preset: " + name + ", hedge: {max: 1, delay: 300ms}, rate_limit: {rate: 7/m, max_wait: off}}\n"
 	}
 	f := parse(t, text)
-	again := parse(t, view{f}.YAML(false))
+	again := parse(t, (view{f}).YAML(false))
 	if !reflect.DeepEqual(f.Names(), again.Names()) {
 		t.Fatalf("names %v became %v", f.Names(), again.Names())
 	}
@@ -175,7 +175,7 @@ dependencies:
 			got.Breaker, want.Breaker = policy.Breaker{}, policy.Breaker{}
 		}
 		if !reflect.DeepEqual(got, want) {
-			t.Errorf("%s:\ngot  %+v\nwant %+v\n%s", name, got, want, view{f}.YAML(false, name))
+			t.Errorf("%s:\ngot  %+v\nwant %+v\n%s", name, got, want, (view{f}).YAML(false, name))
 		}
 	}
 }
@@ -183,10 +183,10 @@ dependencies:
 func TestVariablesAreNotPrinted(t *testing.T) {
 	text := "version: 1\ndependencies:\n  a:\n    timeout: {call: '${SECRET}'}\n"
 	f := parse(t, text, env("SECRET", "17s"))
-	if out := view{f}.YAML(false); strings.Contains(out, "17s") || !strings.Contains(out, "call: '${SECRET}'") {
+	if out := (view{f}).YAML(false); strings.Contains(out, "17s") || !strings.Contains(out, "call: '${SECRET}'") {
 		t.Errorf("printed %s", out)
 	}
-	if out := view{f}.YAML(true); !strings.Contains(out, "call: 17s") {
+	if out := (view{f}).YAML(true); !strings.Contains(out, "call: 17s") {
 		t.Errorf("not revealed: %s", out)
 	}
 	for _, secret := range []string{"hunter2", "17", "1s\nversion: 2", "400000h", "1ms"} {
@@ -478,7 +478,7 @@ func FuzzParse(f *testing.F) {
 			}
 			again, err := Parse("again", []byte(view{file}.YAML(true)), env())
 			if err != nil || !reflect.DeepEqual(again.Names(), file.Names()) {
-				t.Fatalf("not read again: %v\n%s", err, view{file}.YAML(true))
+				t.Fatalf("not read again: %v\n%s", err, (view{file}).YAML(true))
 			}
 			return
 		}

@@ -47,10 +47,10 @@ dependencies:
 			t.Errorf("%s is %s %s, want %s", s.Path, s.Value, s.Source, want)
 		}
 	}
-	again := parse(t, view{f}.YAML(false))
+	again := parse(t, (view{f}).YAML(false))
 	for name, p := range f.Policies {
 		if got := again.Policies[name].Resolved().Timeout; got != p.Resolved().Timeout {
-			t.Errorf("%s is %+v when it is read again, it was %+v\n%s", name, got, p.Resolved().Timeout, view{f}.YAML(false))
+			t.Errorf("%s is %+v when it is read again, it was %+v\n%s", name, got, p.Resolved().Timeout, (view{f}).YAML(false))
 		}
 	}
 }

@@ -81,10 +81,10 @@ func TestABrokenFileIsReadAsFarAsItGoes(t *testing.T) {
 			if (len(found) > 0) != (c.found > 0) {
 				t.Errorf("findings: %v", found)
 			}
-			if name, path, ok := strings.Cut(c.unread, " "); ok && !view{f}.Unread(name, path) {
+			if name, path, ok := strings.Cut(c.unread, " "); ok && !(view{f}).Unread(name, path) {
 				t.Errorf("%s of %s counts as read", path, name)
 			}
-			if view{f}.Unread("payments", "bulkhead.limit") {
+			if (view{f}).Unread("payments", "bulkhead.limit") {
 				t.Error("what is right counts as unread")
 			}
 		})
@@ -110,9 +110,9 @@ func TestAFindingHasItsPlace(t *testing.T) {
 		{"", "facts.processes", 2, true},
 		{"absent", "retry.attempts", 1, false},
 	} {
-		got := view{f}.Finding(c.name, c.path, "", "")
-		if got.Line != c.line || view{f}.Written(c.name, c.path) != c.written {
-			t.Errorf("%s %s: line %d, written %v", c.name, c.path, got.Line, view{f}.Written(c.name, c.path))
+		got := (view{f}).Finding(c.name, c.path, "", "")
+		if got.Line != c.line || (view{f}).Written(c.name, c.path) != c.written {
+			t.Errorf("%s %s: line %d, written %v", c.name, c.path, got.Line, (view{f}).Written(c.name, c.path))
 		}
 	}
 }
@@ -230,7 +230,7 @@ dependencies:
 			for at, is := range said {
 				want = want || is && strings.HasPrefix(at, path+".")
 			}
-			if got := view{f}.Written(name, path); got != want && !slices.ContainsFunc(f.origins[name].moot, func(at string) bool { return at == path || strings.HasPrefix(at, path+".") }) {
+			if got := (view{f}).Written(name, path); got != want && !slices.ContainsFunc(f.origins[name].moot, func(at string) bool { return at == path || strings.HasPrefix(at, path+".") }) {
 				t.Errorf("%s: %s: %v, want %v", name, path, got, want)
 			}
 		}

@@ -52,11 +52,11 @@ func TestFactsOfRoutesAndStoresAreRead(t *testing.T) {
 		"facts.stores.records.ring":                       16,
 		"facts.deadline":                                  2,
 	} {
-		if got := view{f}.Finding("", path, "", ""); got.Line != line {
+		if got := (view{f}).Finding("", path, "", ""); got.Line != line {
 			t.Errorf("%s: line %d, want %d", path, got.Line, line)
 		}
 	}
-	if !view{f}.Written("", "facts.routes.POST /v1.2/charges.clients") || view{f}.Written("", "facts.routes.POST /refunds.store") {
+	if !(view{f}).Written("", "facts.routes.POST /v1.2/charges.clients") || (view{f}).Written("", "facts.routes.POST /refunds.store") {
 		t.Error("what is written")
 	}
 }

@@ -111,9 +111,9 @@ func steps(path, from, to string, count int, spacing policyfile.Spacing) ([]stri
 	low, high := a.size(), b.size()
 	switch {
 	case count < 2 || count > maxSteps:
-		return nil, setError(path, from + ".." + to, fmt.Sprintf("%d steps", count), fmt.Sprintf("write 2 to %d", maxSteps))
+		return nil, setError(path, from+".."+to, fmt.Sprintf("%d steps", count), fmt.Sprintf("write 2 to %d", maxSteps))
 	case low >= high:
-		return nil, setError(path, from + ".." + to, "the range does not rise", "write the smaller value first")
+		return nil, setError(path, from+".."+to, "the range does not rise", "write the smaller value first")
 	}
 	log := spacing == policyfile.SpacingLog || spacing == policyfile.SpacingOfRange && high >= 10*low
 	values := []string{from}

@@ -3,7 +3,7 @@ package dashboard
 import (
 	"time"
 
-	"github.com/gabion-go/gabion/internal/breaker"
+	moved "github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/why"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -126,9 +126,9 @@ func (t *tile) probed(b *breaker, h headline) {
 // cycles reports whether a move is from open to probing, or back because of the probes.
 func cycles(e *policy.Event) bool {
 	switch e.Cause {
-	case breaker.CooldownOver, breaker.CallsRefused:
+	case moved.CooldownOver, moved.CallsRefused:
 		return e.To == policy.StateHalfOpen
-	case breaker.ProbeFailed, breaker.ProbeExpired:
+	case moved.ProbeFailed, moved.ProbeExpired:
 		return e.To == policy.StateOpen
 	}
 	return false

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gabion-go/gabion/internal/breaker"
+	moved "github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/why"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -67,19 +67,19 @@ func whyMoved(e *policy.Event) string {
 		n = &policy.Numbers{}
 	}
 	switch e.Cause {
-	case breaker.FailureRate:
+	case moved.FailureRate:
 		return fmt.Sprintf("failure %s ≥ %s of %s", share(n.Failures, n.Calls), percent(n.Rule), plural(n.Calls, "call", "calls"))
-	case breaker.SlowRate:
+	case moved.SlowRate:
 		return fmt.Sprintf("slow %s ≥ %s of %s", share(n.Slows, n.Calls), percent(n.Rule), plural(n.Calls, "call", "calls"))
-	case breaker.Failures:
+	case moved.Failures:
 		return fmt.Sprintf("%s ≥ %s in the window", plural(n.Failures, "failure", "failures"), trimmed(n.Rule))
-	case breaker.Consecutive:
+	case moved.Consecutive:
 		return fmt.Sprintf("%s failures in a row", trimmed(n.Rule))
 	}
-	if n.Calls > 0 && e.Cause == breaker.ProbeFailed {
+	if n.Calls > 0 && e.Cause == moved.ProbeFailed {
 		return fmt.Sprintf("%d of %s failed", n.Failures, plural(n.Calls, "probe", "probes"))
 	}
-	if n.Calls > 0 && e.Cause == breaker.ProbesPassed {
+	if n.Calls > 0 && e.Cause == moved.ProbesPassed {
 		return fmt.Sprintf("%d of %s succeeded", n.Calls-n.Failures, plural(n.Calls, "probe", "probes"))
 	}
 	return causeWords[e.Cause] + byWhom(e)
@@ -94,16 +94,16 @@ func byWhom(e *policy.Event) string {
 }
 
 var causeWords = map[policy.BreakerCause]string{
-	breaker.ProbeFailed:  "the probes failed",
-	breaker.ProbesPassed: "the probes succeeded",
-	breaker.ProbeExpired: "a probe did not end in time",
-	breaker.CooldownOver: "the open time is over",
-	breaker.CallsRefused: "enough calls were refused for one to probe",
-	breaker.Forced:       "by hand",
-	breaker.Isolated:     "isolated by hand",
-	breaker.Released:     "the isolation was released",
-	breaker.WasReset:        "reset by hand",
-	breaker.OverrideOver: "the override is over",
+	moved.ProbeFailed:  "the probes failed",
+	moved.ProbesPassed: "the probes succeeded",
+	moved.ProbeExpired: "a probe did not end in time",
+	moved.CooldownOver: "the open time is over",
+	moved.CallsRefused: "enough calls were refused for one to probe",
+	moved.Forced:       "by hand",
+	moved.Isolated:     "isolated by hand",
+	moved.Released:     "the isolation was released",
+	moved.WasReset:     "reset by hand",
+	moved.OverrideOver: "the override is over",
 }
 
 func share(part, of int64) string {

@@ -94,7 +94,7 @@ func (e *Endpoint) UnmarshalText(text []byte) error {
 	case at >= 0 && (scheme < 0 || at < scheme):
 		read = Endpoint{s[:at], s[at+1:]}
 		if read.URL == "" {
-			return textError(s, "has no URL after its name", "write " + read.Name + ", or " + read.Name + "=https://…")
+			return textError(s, "has no URL after its name", "write "+read.Name+", or "+read.Name+"=https://…")
 		}
 	case scheme >= 0:
 		read = Endpoint{nameOf(s), s}

@@ -94,7 +94,7 @@ func unmarshalWord[T ~uint8](words []string, v *T, text []byte) error {
 			return nil
 		}
 	}
-	return textError(string(text), "is not known", "use one of " + strings.Join(words, ", "))
+	return textError(string(text), "is not known", "use one of "+strings.Join(words, ", "))
 }
 
 // String returns the percentage, "50%", or "off".
@@ -121,9 +121,9 @@ func (r *Ratio) UnmarshalText(text []byte) error {
 	digits, ok := strings.CutSuffix(s, "%")
 	switch {
 	case !ok && isDecimal(s):
-		return textError(s, "has no unit", "write " + percentFor(s))
+		return textError(s, "has no unit", "write "+percentFor(s))
 	case len(s) > 1 && s[0] == 'p' && isDecimal(s[1:]):
-		return textError(s, "is not a percentage", "write " + s[1:] + "%")
+		return textError(s, "is not a percentage", "write "+s[1:]+"%")
 	case !ok || !isDecimal(digits):
 		return textError(s, "is not a percentage", "write one such as 50%")
 	}
@@ -227,7 +227,7 @@ func (r *PerSecond) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return textError(s, "has no unit", "write " + digits + "/s")
+	return textError(s, "has no unit", "write "+digits+"/s")
 }
 
 // ParseDuration reads a duration as [time.ParseDuration] does, "250ms" or

@@ -333,7 +333,9 @@ func TestASimulationHasNoWallClock(t *testing.T) {
 	write := func() string {
 		var file bytes.Buffer
 		zero := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-		w := record.NewWriter(&file, func(o *recording.Options) { o.Zero, o.Header.Virtual, o.Header.Program = zero, true, recording.Program{Name: "lab"} })
+		w := record.NewWriter(&file, func(o *recording.Options) {
+			o.Zero, o.Header.Virtual, o.Header.Program = zero, true, recording.Program{Name: "lab"}
+		})
 		w.Observe(t.Context(), policy.Event{Kind: policy.KindReturned, Dependency: "a", At: 5})
 		all, err := entries(bytes.NewReader(file.Bytes()))
 		if err != nil || !all[0].Header.Virtual || !all[0].Time(5).Equal(zero.Add(5)) {

@@ -153,7 +153,7 @@ func TestNoSleepAfterTheLastAttempt(t *testing.T) {
 func TestKillSwitch(t *testing.T) {
 	t.Cleanup(func() { gabion.SetRetries(true) })
 	switches := map[string]func(*gabion.Dependency, bool){
-		"process":    func(_ *gabion.Dependency, on bool) { gabion.SetRetries(on) },
+		"process": func(_ *gabion.Dependency, on bool) { gabion.SetRetries(on) },
 		"dependency": func(d *gabion.Dependency, on bool) {
 			if d.Retries().Stop(0); on {
 				d.Retries().Resume()

@@ -1,6 +1,9 @@
 package fleet
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // ProcessFacts are what a report says of the process. They are under the name of no dependency.
 type ProcessFacts struct {

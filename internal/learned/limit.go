@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
-	"github.com/gabion-go/gabion/policy"
 )
 
 // Verdict says what an attempt showed of how much the dependency can take.

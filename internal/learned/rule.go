@@ -6,7 +6,6 @@ import (
 
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/terms"
-	"github.com/gabion-go/gabion/policy"
 )
 
 // What the rule goes by.

@@ -87,7 +87,9 @@ var numbers = map[string]func(*facts.Facts) float64{
 }
 
 // has is knows for a fact that a rule can do without.
-func (s *subject) has(path string) bool { return s.said(path) && !policyfile.Of(s.file).Unread(s.name, path) }
+func (s *subject) has(path string) bool {
+	return s.said(path) && !policyfile.Of(s.file).Unread(s.name, path)
+}
 
 // written reports whether the file, and not a default, says a key.
 func (s *subject) written(path string) bool { return policyfile.Of(s.file).Written(s.name, path) }

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/gabion-go/gabion/internal/breaker"
-	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/policy"
 )
 

@@ -2,8 +2,8 @@ package why
 
 import (
 	"github.com/gabion-go/gabion/internal/breaker"
-	"github.com/gabion-go/gabion/policy"
 	"github.com/gabion-go/gabion/internal/terms"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // Setting is the path of the policy's setting that ruled, as files and

@@ -323,7 +323,7 @@ var causes = map[policy.BreakerCause]string{
 	breaker.Forced:       "by hand",
 	breaker.Isolated:     "isolated by hand",
 	breaker.Released:     "released by hand",
-	breaker.WasReset:        "reset by hand",
+	breaker.WasReset:     "reset by hand",
 	breaker.OverrideOver: "the time that a hand had set is over",
 }
 

@@ -49,7 +49,7 @@ type Work struct {
 	Useful      time.Duration // work whose caller waited for the answer
 	Wasted      time.Duration // work for callers who had gone
 	RefuseWork  time.Duration
-	OverQuota   int64                     // of those refused: because a quota had not enough left
+	OverQuota   int64                    // of those refused: because a quota had not enough left
 	Taken       [terms.MaxQuotas]float64 // of each quota
 	Back        [terms.MaxQuotas]float64 // of each quota, what came back, or would have if it had been used up
 }

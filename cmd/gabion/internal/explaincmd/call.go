@@ -27,20 +27,20 @@ type step struct {
 
 // timeline is what is shown of a call. Its keys are part of the JSON's version.
 type timeline struct {
-	Version    int             `json:"version"`
-	File       string          `json:"file"`
-	Call       string          `json:"call"`
-	Dependency string          `json:"dependency"`
-	Operation  string          `json:"operation,omitempty"`
-	Partition  string          `json:"partition,omitempty"`
+	Version    int                `json:"version"`
+	File       string             `json:"file"`
+	Call       string             `json:"call"`
+	Dependency string             `json:"dependency"`
+	Operation  string             `json:"operation,omitempty"`
+	Partition  string             `json:"partition,omitempty"`
 	Program    *recording.Program `json:"program,omitempty"`
-	Virtual    bool            `json:"virtual,omitempty"`
-	Began      string          `json:"began,omitempty"`
-	At         float64         `json:"at"`    // when it began, in seconds by the dependency's clock
-	Ended      bool            `json:"ended"` // its end is in the recording
-	Reason     string          `json:"reason,omitempty"`
-	Steps      []step          `json:"steps"`
-	Notes      []string        `json:"notes"`
+	Virtual    bool               `json:"virtual,omitempty"`
+	Began      string             `json:"began,omitempty"`
+	At         float64            `json:"at"`    // when it began, in seconds by the dependency's clock
+	Ended      bool               `json:"ended"` // its end is in the recording
+	Reason     string             `json:"reason,omitempty"`
+	Steps      []step             `json:"steps"`
+	Notes      []string           `json:"notes"`
 }
 
 func (r *request) explainCall(file string) error {

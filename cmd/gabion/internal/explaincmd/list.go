@@ -48,7 +48,7 @@ type endLine struct {
 
 // runLine is one run of the program that wrote the recording.
 type runLine struct {
-	Run    int            `json:"run"`
+	Run    int               `json:"run"`
 	Header *recording.Header `json:"header,omitempty"`
 }
 

@@ -33,7 +33,7 @@ type tale struct {
 	own   []recording.Entry         // the call's own events
 	aside []recording.Entry         // of its dependency, once the call is known; before, of all
 	known map[place]recording.Entry // what was so before, by what and where
-	more  bool                   // some were left out
+	more  bool                      // some were left out
 }
 
 func newStory(id recording.ID) *story {

@@ -33,7 +33,7 @@ type vitals struct {
 	longest   time.Duration // a call with more than one attempt took this long; only a recording tells
 
 	settings  []policyfile.Change // that are in force and no defaults, as far as the source says
-	hasPolicy bool            // it says so
+	hasPolicy bool                // it says so
 }
 
 func newVitals(name string) *vitals {
