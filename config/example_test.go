@@ -9,7 +9,6 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/config"
-	"github.com/gabion-go/gabion/policy"
 )
 
 func ExampleParse() {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	moved "github.com/gabion-go/gabion/internal/breaker"
+	breakers "github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/policy"
@@ -60,7 +60,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	numbers := &policy.Numbers{Calls: 10, Failures: 10, Rule: 0.5}
 	for d := range dependencies {
 		for p := range partitions {
-			e := moved(policy.StateClosed, policy.StateOpen, moved.FailureRate, numbers)
+			e := moved(policy.StateClosed, policy.StateOpen, breakers.FailureRate, numbers)
 			e.Dependency, e.Partition = names[d], hosts[p]
 			l.tell(e)
 		}
@@ -86,7 +86,7 @@ func TestMemoryIsBounded(t *testing.T) {
 func TestPartitionsAreCountedPastTheBound(t *testing.T) {
 	l := newLog()
 	for n := range 100 {
-		e := moved(policy.StateClosed, policy.StateOpen, moved.Consecutive, &policy.Numbers{Rule: 3})
+		e := moved(policy.StateClosed, policy.StateOpen, breakers.Consecutive, &policy.Numbers{Rule: 3})
 		e.Partition = fmt.Sprintf("host-%d", n)
 		l.tell(e)
 	}
@@ -94,7 +94,7 @@ func TestPartitionsAreCountedPastTheBound(t *testing.T) {
 	if len(d.Partitions)+d.Hidden != 100 || len(d.Partitions) > keptPartitions+1 {
 		t.Errorf("%d shown, %d hidden", len(d.Partitions), d.Hidden)
 	}
-	e := moved(policy.StateHalfOpen, policy.StateClosed, moved.ProbesPassed, nil)
+	e := moved(policy.StateHalfOpen, policy.StateClosed, breakers.ProbesPassed, nil)
 	e.Partition = "host-0"
 	l.tell(e)
 	if n := len(l.detail().Partitions); n != len(d.Partitions)-1 {

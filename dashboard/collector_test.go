@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
-	moved "github.com/gabion-go/gabion/internal/breaker"
+	breakers "github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -66,40 +66,40 @@ func TestTileSaysWhy(t *testing.T) {
 		then  string
 	}{
 		{
-			"opened by its failure rate", moved(policy.StateClosed, policy.StateOpen, moved.FailureRate,
+			"opened by its failure rate", moved(policy.StateClosed, policy.StateOpen, breakers.FailureRate,
 				&policy.Numbers{Calls: 40, Failures: 21, Rule: 0.5}), 8200 * time.Millisecond,
 			"open", toneTrouble, "failure 53 % ≥ 50 % of 40 calls", "next probe at the latest",
 		},
 		{
-			"opened by slow calls", moved(policy.StateClosed, policy.StateOpen, moved.SlowRate,
+			"opened by slow calls", moved(policy.StateClosed, policy.StateOpen, breakers.SlowRate,
 				&policy.Numbers{Calls: 20, Slows: 17, Rule: 0.8}), time.Second,
 			"open", toneTrouble, "slow 85 % ≥ 80 % of 20 calls", "next probe at the latest",
 		},
 		{
-			"opened by failures in the window", moved(policy.StateClosed, policy.StateOpen, moved.Failures,
+			"opened by failures in the window", moved(policy.StateClosed, policy.StateOpen, breakers.Failures,
 				&policy.Numbers{Failures: 5, Rule: 5}), time.Second,
 			"open", toneTrouble, "5 failures ≥ 5 in the window", "next probe at the latest",
 		},
 		{
-			"opened by a row of failures", moved(policy.StateClosed, policy.StateOpen, moved.Consecutive,
+			"opened by a row of failures", moved(policy.StateClosed, policy.StateOpen, breakers.Consecutive,
 				&policy.Numbers{Rule: 20}), time.Second,
 			"open", toneTrouble, "20 failures in a row", "next probe at the latest",
 		},
 		{
 			"forced open by hand", policy.Event{
-				Kind: policy.KindBreakerMoved, To: policy.StateForcedOpen, Cause: moved.Forced, Code: "ann", Until: policy.Never,
+				Kind: policy.KindBreakerMoved, To: policy.StateForcedOpen, Cause: breakers.Forced, Code: "ann", Until: policy.Never,
 			}, 0, "forced_open", toneTrouble, "forced open by hand (ann): every call is refused", "ends",
 		},
 		{
-			"disabled", moved(policy.StateClosed, policy.StateDisabled, moved.Forced, nil), time.Minute,
+			"disabled", moved(policy.StateClosed, policy.StateDisabled, breakers.Forced, nil), time.Minute,
 			"disabled", toneHand, "disabled by hand: every call is let through", "ends",
 		},
 		{
-			"observing", moved(policy.StateClosed, policy.StateObserveOnly, moved.Forced, nil), time.Minute,
+			"observing", moved(policy.StateClosed, policy.StateObserveOnly, breakers.Forced, nil), time.Minute,
 			"observe_only", toneHand, "only observing by hand: nothing is refused", "ends",
 		},
 		{
-			"closed again", moved(policy.StateHalfOpen, policy.StateClosed, moved.ProbesPassed, nil), 0,
+			"closed again", moved(policy.StateHalfOpen, policy.StateClosed, breakers.ProbesPassed, nil), 0,
 			"closed", toneGood, "closed again: the probes succeeded", "",
 		},
 	} {

@@ -3,7 +3,7 @@ package dashboard
 import (
 	"time"
 
-	moved "github.com/gabion-go/gabion/internal/breaker"
+	breakers "github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/why"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -126,9 +126,9 @@ func (t *tile) probed(b *breaker, h headline) {
 // cycles reports whether a move is from open to probing, or back because of the probes.
 func cycles(e *policy.Event) bool {
 	switch e.Cause {
-	case moved.CooldownOver, moved.CallsRefused:
+	case breakers.CooldownOver, breakers.CallsRefused:
 		return e.To == policy.StateHalfOpen
-	case moved.ProbeFailed, moved.ProbeExpired:
+	case breakers.ProbeFailed, breakers.ProbeExpired:
 		return e.To == policy.StateOpen
 	}
 	return false

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	moved "github.com/gabion-go/gabion/internal/breaker"
+	breakers "github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/why"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -67,19 +67,19 @@ func whyMoved(e *policy.Event) string {
 		n = &policy.Numbers{}
 	}
 	switch e.Cause {
-	case moved.FailureRate:
+	case breakers.FailureRate:
 		return fmt.Sprintf("failure %s ≥ %s of %s", share(n.Failures, n.Calls), percent(n.Rule), plural(n.Calls, "call", "calls"))
-	case moved.SlowRate:
+	case breakers.SlowRate:
 		return fmt.Sprintf("slow %s ≥ %s of %s", share(n.Slows, n.Calls), percent(n.Rule), plural(n.Calls, "call", "calls"))
-	case moved.Failures:
+	case breakers.Failures:
 		return fmt.Sprintf("%s ≥ %s in the window", plural(n.Failures, "failure", "failures"), trimmed(n.Rule))
-	case moved.Consecutive:
+	case breakers.Consecutive:
 		return fmt.Sprintf("%s failures in a row", trimmed(n.Rule))
 	}
-	if n.Calls > 0 && e.Cause == moved.ProbeFailed {
+	if n.Calls > 0 && e.Cause == breakers.ProbeFailed {
 		return fmt.Sprintf("%d of %s failed", n.Failures, plural(n.Calls, "probe", "probes"))
 	}
-	if n.Calls > 0 && e.Cause == moved.ProbesPassed {
+	if n.Calls > 0 && e.Cause == breakers.ProbesPassed {
 		return fmt.Sprintf("%d of %s succeeded", n.Calls-n.Failures, plural(n.Calls, "probe", "probes"))
 	}
 	return causeWords[e.Cause] + byWhom(e)
@@ -94,16 +94,16 @@ func byWhom(e *policy.Event) string {
 }
 
 var causeWords = map[policy.BreakerCause]string{
-	moved.ProbeFailed:  "the probes failed",
-	moved.ProbesPassed: "the probes succeeded",
-	moved.ProbeExpired: "a probe did not end in time",
-	moved.CooldownOver: "the open time is over",
-	moved.CallsRefused: "enough calls were refused for one to probe",
-	moved.Forced:       "by hand",
-	moved.Isolated:     "isolated by hand",
-	moved.Released:     "the isolation was released",
-	moved.WasReset:     "reset by hand",
-	moved.OverrideOver: "the override is over",
+	breakers.ProbeFailed:  "the probes failed",
+	breakers.ProbesPassed: "the probes succeeded",
+	breakers.ProbeExpired: "a probe did not end in time",
+	breakers.CooldownOver: "the open time is over",
+	breakers.CallsRefused: "enough calls were refused for one to probe",
+	breakers.Forced:       "by hand",
+	breakers.Isolated:     "isolated by hand",
+	breakers.Released:     "the isolation was released",
+	breakers.WasReset:     "reset by hand",
+	breakers.OverrideOver: "the override is over",
 }
 
 func share(part, of int64) string {

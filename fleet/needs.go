@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"strings"
 	"time"
 
 	"github.com/gabion-go/gabion"
