@@ -14,7 +14,6 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fleetstore"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fleetview"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
-	"github.com/gabion-go/gabion/fleet"
 	"github.com/gabion-go/gabion/internal/fleetlook"
 )
 
