@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/gabion-go/gabion/config" // answers policyfile
 	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/internal/terms"

@@ -227,7 +227,7 @@ type line struct {
 func linesOf(f *config.File, name string, reveal bool) (lines []line) {
 	settings := f.Explain
 	if reveal {
-		settings = f.Reveal
+		settings = policyfile.Of(f).Reveal
 	}
 	for _, s := range settings(name) {
 		lines = append(lines, line{name, s.Path, s.Value, s.Source, s.Why})

@@ -18,7 +18,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
-	"github.com/gabion-go/gabion/internal/recording"
+	kept "github.com/gabion-go/gabion/internal/recording"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/gabion-go/gabion/record"
 )
@@ -28,7 +28,7 @@ func recording(t *testing.T, name string) string {
 	t.Helper()
 	var file bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
-		w := record.NewWriter(&file, func(o *recording.Options) { o.Header.Program.Name = "shop" },
+		w := record.NewWriter(&file, func(o *kept.Options) { o.Header.Program.Name = "shop" },
 			record.WithSettings(func(string) []policy.Setting {
 				return []policy.Setting{{Path: "retry.attempts", Value: "3", Source: "shop.yaml:7"}}
 			}))

@@ -16,9 +16,9 @@ import (
 )
 
 // entries are the events of a recording.
-func entries(t testing.TB, recording []byte) (all []policy.Event) {
+func entries(t testing.TB, kept []byte) (all []policy.Event) {
 	t.Helper()
-	for e, err := range recording.Entries(bytes.NewReader(recording)) {
+	for e, err := range recording.Entries(bytes.NewReader(kept)) {
 		if err != nil {
 			t.Fatal(err)
 		}
