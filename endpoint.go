@@ -12,25 +12,23 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/machine"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
-// Endpoint is one of several ways to a dependency: see [policy.Endpoints].
-type Endpoint = policy.Endpoint
-
 // EndpointOf returns the endpoint that the attempt which ctx belongs to was sent to. It is zero
 // outside of an attempt, and where the policy has no endpoints.
-func EndpointOf(ctx context.Context) Endpoint {
+func EndpointOf(ctx context.Context) policy.Endpoint {
 	p, _ := ctx.Value(placeKey{}).(*placedContext)
 	if p == nil {
-		return Endpoint{}
+		return policy.Endpoint{}
 	}
 	at := attemptOf(ctx)
 	for at != nil && at.is(partial) {
 		at = attemptOf(at.Context)
 	}
 	if at != &p.attemptContext { // an attempt of another dependency lies between
-		return Endpoint{}
+		return policy.Endpoint{}
 	}
 	return *p.at
 }
@@ -47,7 +45,7 @@ type placeKey struct{}
 // placedContext is the context of an attempt that goes to an endpoint.
 type placedContext struct {
 	keyedContext
-	at *Endpoint
+	at *policy.Endpoint
 }
 
 // Value implements context.Context.
@@ -76,7 +74,7 @@ func noEndpoint(d *Dependency, name string) error {
 }
 
 // A Resolver returns the endpoints of a dependency as they are now.
-type Resolver func(ctx context.Context) ([]Endpoint, error)
+type Resolver func(ctx context.Context) ([]policy.Endpoint, error)
 
 // ResolveEndpoints asks resolve once for the endpoints of d, and puts them in the place of the policy's, also of those that
 // a later [Dependency.Reload] brings. Endpoints that stay keep what is known of them. If resolve returns an
@@ -117,7 +115,7 @@ func FollowEndpoints(ctx context.Context, d *Dependency, every time.Duration, re
 }
 
 // resolved calls a resolver, whatever it does.
-func resolved(ctx context.Context, resolve Resolver) (list []Endpoint, err error) {
+func resolved(ctx context.Context, resolve Resolver) (list []policy.Endpoint, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			list, err = nil, fmt.Errorf("the resolver panicked: %v", v)
@@ -129,20 +127,23 @@ func resolved(ctx context.Context, resolve Resolver) (list []Endpoint, err error
 	if list, err = resolve(ctx); err != nil {
 		return nil, err
 	}
-	if err := policy.CheckEndpoints(list); err != nil {
+	if len(list) == 0 {
+		return nil, errors.New("it has no endpoint")
+	}
+	if err := (policy.Policy{Endpoints: policy.Endpoints{List: list}}).Validate(); err != nil {
 		return nil, err
 	}
 	return slices.Clone(list), nil
 }
 
 // Addresses returns a resolver of the addresses of a URL's host, such as http://payments.internal:8080, as many as
-// [policy.MaxEndpoints]. Each is an endpoint whose URL has the address in the host's place, in the order of the addresses. For https the
+// 64. Each is an endpoint whose URL has the address in the host's place, in the order of the addresses. For https the
 // transport below has to know whose certificate it expects: see docs/endpoints.md. A nil r means net.DefaultResolver.
 func Addresses(r *net.Resolver, address string) Resolver {
 	if r == nil {
 		r = net.DefaultResolver
 	}
-	return func(ctx context.Context) ([]Endpoint, error) {
+	return func(ctx context.Context) ([]policy.Endpoint, error) {
 		u, err := url.Parse(address)
 		if err != nil || u.Hostname() == "" {
 			return nil, errors.New("the address is no URL with a host") // which may have a password, and errors go to logs
@@ -156,15 +157,15 @@ func Addresses(r *net.Resolver, address string) Resolver {
 		}
 		slices.SortFunc(found, netip.Addr.Compare)
 		found = slices.Compact(found)
-		list := make([]Endpoint, 0, len(found))
-		for _, a := range found[:min(len(found), policy.MaxEndpoints)] {
+		list := make([]policy.Endpoint, 0, len(found))
+		for _, a := range found[:min(len(found), terms.MaxEndpoints)] {
 			at := *u
 			if at.Host = a.String(); u.Port() != "" {
 				at.Host = net.JoinHostPort(at.Host, u.Port())
 			} else if strings.Contains(at.Host, ":") {
 				at.Host = "[" + at.Host + "]"
 			}
-			list = append(list, Endpoint{Name: at.Host, URL: at.String()})
+			list = append(list, policy.Endpoint{Name: at.Host, URL: at.String()})
 		}
 		return list, nil
 	}

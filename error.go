@@ -17,27 +17,21 @@ import (
 // errors.Is(err, policy.BreakerOpen) asks for one. docs/reasons.md explains them.
 type Reason = policy.Reason
 
-// Effect answers: may it have happened?
-type Effect = policy.Effect
-
 // Error is how every call that did not succeed ends: who, why, and may it have
 // happened. It unwraps to the last real error of the work, if there was one.
 type Error struct {
-	Dependency string        // who was called
-	Reason     Reason        // why the call ended
-	Effect     Effect        // may it have happened?
-	Endpoint   string        // where the last attempt went, or the only one that the call may go to; empty where there are no endpoints
-	Attempts   int           // how many attempts were sent
-	RetryAfter time.Duration // when to come back, from now; zero means not known
-	Cause      string        // BreakerOpen: the cause of it, as policy.BreakerCause says it; empty where it is not known
-	Numbers    *Numbers      // what the reason is about; nil where it has no numbers
-	Err        error         // the last real error, or what is wrong with the call itself; nil if the result was the failure, and for most refusals
+	Dependency string          // who was called
+	Reason     Reason          // why the call ended
+	Effect     policy.Effect   // may it have happened?
+	Endpoint   string          // where the last attempt went, or the only one that the call may go to; empty where there are no endpoints
+	Attempts   int             // how many attempts were sent
+	RetryAfter time.Duration   // when to come back, from now; zero means not known
+	Cause      string          // BreakerOpen: the cause of it, as policy.BreakerCause says it; empty where it is not known
+	Numbers    *policy.Numbers // what the reason is about; nil where it has no numbers
+	Err        error           // the last real error, or what is wrong with the call itself; nil if the result was the failure, and for most refusals
 
 	part *policy.Outcome // what it means to the attempt that the call was part of; nil if it was a call of its own
 }
-
-// Numbers are what a reason is about, as they were when the call ended.
-type Numbers = policy.Numbers
 
 // Error reads "payments: attempts_exhausted after 3 attempts, may have happened: connection refused".
 // The numbers of a reason stand behind it, "db: queue_timeout (limit 10, 4 queued, waited 1s), nothing sent".
@@ -136,7 +130,7 @@ func ReasonOf(err error) Reason {
 // EffectOf answers whether what err reports may have happened all the same. An
 // error that is not gabion's may hide anything, also as one of several that err
 // holds: it is NoEffect only if every branch says so.
-func EffectOf(err error) Effect {
+func EffectOf(err error) policy.Effect {
 	effect := policy.NoEffect
 	if err != nil {
 		eachEnd(err, maxErrors, func(e *Error) {

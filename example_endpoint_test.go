@@ -63,11 +63,11 @@ func ExampleWithEndpoint() {
 func ExampleResolveEndpoints() {
 	prices := gabion.New("prices", firstAndSecond)
 	ctx := context.Background()
-	err := gabion.ResolveEndpoints(ctx, prices, func(context.Context) ([]gabion.Endpoint, error) {
-		return []gabion.Endpoint{{Name: "second"}, {Name: "third"}}, nil
+	err := gabion.ResolveEndpoints(ctx, prices, func(context.Context) ([]policy.Endpoint, error) {
+		return []policy.Endpoint{{Name: "second"}, {Name: "third"}}, nil
 	})
 	fmt.Println(prices.Policy().Endpoints.List, err)
-	err = gabion.ResolveEndpoints(ctx, prices, func(context.Context) ([]gabion.Endpoint, error) { return nil, nil })
+	err = gabion.ResolveEndpoints(ctx, prices, func(context.Context) ([]policy.Endpoint, error) { return nil, nil })
 	fmt.Println(prices.Policy().Endpoints.List, err != nil)
 	// Output:
 	// [second third] <nil>
@@ -79,7 +79,7 @@ func ExampleFollowEndpoints() {
 	ctx, stop := context.WithCancel(context.Background())
 	prices := gabion.New("prices", policy.Policy{})
 	asked := make(chan bool, 1)
-	go gabion.FollowEndpoints(ctx, prices, 1e9, func(ctx context.Context) ([]gabion.Endpoint, error) {
+	go gabion.FollowEndpoints(ctx, prices, 1e9, func(ctx context.Context) ([]policy.Endpoint, error) {
 		defer func() { asked <- true }()
 		return gabion.Addresses(nil, "http://127.0.0.1:8080")(ctx)
 	})

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -58,8 +59,7 @@ type Tracer interface {
 // Selective is an [Observer] that does not want every event, so that calls which nothing else
 // observes cost less. Wants is asked once for each kind, when the observer is attached. Without
 // policy.KindAttemptSent an observer is spared the events of first attempts only: it still gets
-// those of retries and hedges. The event of an attempt that has settled tells Left, too. A
-// [Tallier] is spared those of plain successes.
+// those of retries and hedges. The event of an attempt that has settled tells Left, too.
 type Selective interface {
 	Observer
 
@@ -70,8 +70,8 @@ type Selective interface {
 // subscription is an observer of one dependency, or of all those of a registry.
 type subscription struct {
 	observer Observer
-	tracer   Tracer  // observer, if it is one
-	tallier  Tallier // likewise
+	tracer   Tracer          // observer, if it is one
+	tallier  adapter.Tallier // likewise
 	skip     machine.Kinds
 	ended    atomic.Bool
 }
@@ -79,7 +79,7 @@ type subscription struct {
 func newSubscription(o Observer) *subscription {
 	t, _ := o.(Tracer)
 	s := &subscription{observer: o, tracer: t}
-	s.tallier, _ = o.(Tallier)
+	s.tallier, _ = o.(adapter.Tallier)
 	if choosy, ok := o.(Selective); ok {
 		for _, k := range policy.Kinds() {
 			if !choosy.Wants(k) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
@@ -151,7 +152,7 @@ func (p *plain[T]) give(s *sending[T], o *callOptions) {
 // tally tells of the success of a plain call.
 func (p *plain[T]) tally(now clock.Instant, o *callOptions) {
 	t := &p.step.Ticket
-	said := PlainSuccess{Dependency: p.d.name, Took: now.Sub(t.Sent), Shard: p.call.Shard()}
+	said := adapter.PlainSuccess{Dependency: p.d.name, Took: now.Sub(t.Sent), Shard: p.call.Shard()}
 	if said.Left, said.Slow = machine.Plain(now, &p.call, t); o != nil {
 		said.Operation = o.operation
 	}

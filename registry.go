@@ -13,6 +13,7 @@ import (
 	"weak"
 
 	"github.com/gabion-go/gabion/internal/machine"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -175,7 +176,7 @@ func (r *Registry) instance(parent *Dependency, which instanceOf) *Dependency {
 		return d
 	}
 	if len(r.instances) >= maxInstances && r.evict() == 0 {
-		which.instance = policy.Overflow
+		which.instance = terms.Overflow
 		r.spilled++
 		if d := r.instances[which]; d != nil {
 			return d

@@ -280,7 +280,7 @@ func (r *runner) start(now clock.Instant, t *machine.Ticket) (started clock.Inst
 
 // trace returns what the attempt's context is made of: that of the call, or what a Tracer
 // made of it. To is where the attempt goes: the call is not asked, since another goroutine may use it.
-func (r *runner) trace(t *machine.Ticket, to *Endpoint) (made context.Context, traced bool) {
+func (r *runner) trace(t *machine.Ticket, to *policy.Endpoint) (made context.Context, traced bool) {
 	a := r.d.audience.Load()
 	if a == nil || !a.traced {
 		return r.told, false

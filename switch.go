@@ -130,7 +130,8 @@ type Retries struct {
 	who string
 }
 
-// Retries returns the switch of the dependency's retries and hedges.
+// Retries returns the switch of the dependency's retries and hedges, and with them those of the instances that a
+// [Registry] made of it.
 func (d *Dependency) Retries() Retries { return Retries{d: d} }
 
 // By returns the same switch for changes whose events say who made them, as
@@ -162,14 +163,3 @@ var retriesOff atomic.Bool
 // that want exactly one attempt. They are on at the start. It is no event: [Stats] says
 // that they are off.
 func SetRetries(on bool) { retriesOff.Store(!on) }
-
-// SetRetries switches this dependency's retries and hedges on or off, at once, and
-// with it those of the instances that a [Registry] made of it. [Dependency.Retries]
-// switches them off for a time.
-func (d *Dependency) SetRetries(on bool) {
-	if on {
-		d.Retries().Resume()
-	} else {
-		d.Retries().Stop(0)
-	}
-}

@@ -33,17 +33,9 @@ func Full(base, cap time.Duration) Backoff { return Backoff{FullJitter, base, ca
 // Brooker 2015.
 func Equal(base, cap time.Duration) Backoff { return Backoff{EqualJitter, base, cap} }
 
-// Decorrelated returns decorrelated jitter: min(cap, U(base, 3·previous)). It
-// grows with the waits that were drawn, not with their number. Source: Brooker
-// 2015.
-func Decorrelated(base, cap time.Duration) Backoff { return Backoff{DecorrelatedJitter, base, cap} }
-
 // Exp returns min(cap, base·2^n) without jitter: clients that failed together
 // return together.
 func Exp(base, cap time.Duration) Backoff { return Backoff{Exponential, base, cap} }
-
-// Lin returns min(cap, base·(n+1)) without jitter.
-func Lin(base, cap time.Duration) Backoff { return Backoff{Linear, base, cap} }
 
 // Const returns the same wait before every retry, without jitter. Const(0) is no wait
 // at all: its Base is -1, since in a policy a Base of zero means the default.
@@ -56,7 +48,7 @@ func Const(wait time.Duration) Backoff {
 
 // Jittered reports whether the waits are drawn, so that the clients of a fleet
 // which failed together do not return together.
-func (b Backoff) Jittered() bool { return b.Kind.Jittered() }
+func (b Backoff) Jittered() bool { return b.Kind < Exponential || b.Kind >= numKinds }
 
 // Delay returns the wait before retry n, counted from 0, which is the second
 // attempt. prev is the wait before the last retry, 0 when this is the first;

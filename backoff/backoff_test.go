@@ -33,36 +33,36 @@ func TestDelay(t *testing.T) {
 		{"C54 exponential starts at the base", Exp(s, 0), 0, 0, 0, 1 * s},
 		{"C54 exponential doubles", Exp(s, 0), 1, s, 0, 2 * s},
 		{"C54 exponential doubles again", Exp(s, 0), 2, 2 * s, 0, 4 * s},
-		{"C54 linear starts at the base", Lin(s, 0), 0, 0, 0, 1 * s},
-		{"C54 linear adds the base", Lin(s, 0), 1, s, 0, 2 * s},
-		{"C54 linear adds it again", Lin(s, 0), 2, 2 * s, 0, 3 * s},
+		{"C54 linear starts at the base", lin(s, 0), 0, 0, 0, 1 * s},
+		{"C54 linear adds the base", lin(s, 0), 1, s, 0, 2 * s},
+		{"C54 linear adds it again", lin(s, 0), 2, 2 * s, 0, 3 * s},
 		{"C54 constant stays", Const(s), 0, 0, 0, s},
 		{"C54 constant still stays", Const(s), 2, s, 0.9, s},
 
 		{"constant zero never waits", Const(0), 3, 0, 0.9, 0},
 		{"C55 constant is capped", Backoff{Constant, 10 * s, s}, 0, 0, 0.5, s},
-		{"C55 linear is capped", Lin(10*s, s), 0, 0, 0.5, s},
+		{"C55 linear is capped", lin(10*s, s), 0, 0, 0.5, s},
 		{"C55 exponential is capped", Exp(10*s, s), 0, 0, 0.5, s},
 		{"C55 full draws below the cap", Full(10*s, s), 0, 0, 0.5, 500 * ms},
 		{"C55 equal draws the upper half of the cap", Equal(10*s, s), 0, 0, 0.5, 750 * ms},
-		{"C55 decorrelated is capped after the draw", Decorrelated(10*s, s), 0, 0, 0.5, s},
+		{"C55 decorrelated is capped after the draw", decorrelated(10*s, s), 0, 0, 0.5, s},
 
 		{"C57 full starts at nothing", Full(100*ms, 0), 3, 0, 0, 0},
 		{"C57 full ends just below 800 ms", Full(100*ms, 0), 3, 0, math.Nextafter(1, 0), 800*ms - 1},
 		{"C57 equal starts at half", Equal(100*ms, 0), 3, 0, 0, 400 * ms},
 		{"C57 equal ends just below 800 ms", Equal(100*ms, 0), 3, 0, math.Nextafter(1, 0), 800*ms - 1},
 
-		{"decorrelated begins between the base and three of it", Decorrelated(100*ms, s), 0, 0, 0.5, 200 * ms},
-		{"decorrelated never draws below the base", Decorrelated(100*ms, s), 1, 250 * ms, 0, 100 * ms},
-		{"decorrelated triples what was waited", Decorrelated(100*ms, s), 1, 250 * ms, 0.5, 425 * ms},
-		{"decorrelated ignores how many retries there were", Decorrelated(100*ms, s), 99, 250 * ms, 0.5, 425 * ms},
+		{"decorrelated begins between the base and three of it", decorrelated(100*ms, s), 0, 0, 0.5, 200 * ms},
+		{"decorrelated never draws below the base", decorrelated(100*ms, s), 1, 250 * ms, 0, 100 * ms},
+		{"decorrelated triples what was waited", decorrelated(100*ms, s), 1, 250 * ms, 0.5, 425 * ms},
+		{"decorrelated ignores how many retries there were", decorrelated(100*ms, s), 99, 250 * ms, 0.5, 425 * ms},
 
 		{"the zero backoff does not wait", Backoff{}, 5, s, 0.9, 0},
 		{"a negative base is nothing", Exp(-s, s), 3, 0, 0.9, 0},
 		{"a negative retry number is the first", Exp(s, 0), -7, 0, 0, s},
 		{"an unknown shape is full jitter", Backoff{200, s, s}, 0, 0, 0.5, 500 * ms},
 		{"without a cap waits saturate", Exp(s, 0), math.MaxInt32, 0, 0, math.MaxInt64},
-		{"linear saturates too", Lin(1000*time.Hour, -1), math.MaxInt, 0, 0, math.MaxInt64},
+		{"linear saturates too", lin(1000*time.Hour, -1), math.MaxInt, 0, 0, math.MaxInt64},
 		{"a draw below 0 is 0", Full(s, s), 0, 0, -3, 0},
 		{"a draw of 1 is the largest", Full(s, s), 0, 0, 1, s - 1},
 		{"a draw that is no number is the largest", Full(s, s), 0, 0, math.NaN(), s - 1},
@@ -105,9 +105,9 @@ func TestMeans(t *testing.T) {
 	}{
 		{Full(100*ms, 0), 0, 0, 800 * ms},
 		{Equal(100*ms, 0), 0, 400 * ms, 800 * ms},
-		{Decorrelated(100*ms, 0), 500 * ms, 100 * ms, 1500 * ms},
+		{decorrelated(100*ms, 0), 500 * ms, 100 * ms, 1500 * ms},
 		{Exp(100*ms, 0), 0, 800 * ms, 800 * ms},
-		{Lin(100*ms, 0), 0, 400 * ms, 400 * ms},
+		{lin(100*ms, 0), 0, 400 * ms, 400 * ms},
 		{Const(100 * ms), 0, 100 * ms, 100 * ms},
 	} {
 		var sum time.Duration
@@ -127,7 +127,7 @@ func TestMeans(t *testing.T) {
 
 // C58: each wait lies in [base, min(cap, 3 × previous)].
 func TestDecorrelatedStaysWithinThreeTimesThePrevious(t *testing.T) {
-	b := Decorrelated(100*ms, 20*s)
+	b := decorrelated(100*ms, 20*s)
 	prev := b.Base
 	for n := range 10_000 {
 		d := b.Delay(n, prev, float64(n*7919%10_000)/10_000)
@@ -193,3 +193,7 @@ func FuzzDelay(f *testing.F) {
 		}
 	})
 }
+
+func decorrelated(base, most time.Duration) Backoff { return Backoff{DecorrelatedJitter, base, most} }
+
+func lin(base, most time.Duration) Backoff { return Backoff{Linear, base, most} }

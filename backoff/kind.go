@@ -14,7 +14,7 @@ type Kind uint8
 const (
 	FullJitter         Kind = iota // U(0, min(cap, base·2^n))
 	EqualJitter                    // half of that fixed, half drawn
-	DecorrelatedJitter             // min(cap, U(base, 3·previous))
+	DecorrelatedJitter             // min(cap, U(base, 3·previous)); it grows with the waits that were drawn, not with their number (Brooker 2015)
 	Exponential                    // min(cap, base·2^n), no jitter
 	Linear                         // min(cap, base·(n+1)), no jitter
 	Constant                       // min(cap, base), no jitter
@@ -29,9 +29,6 @@ var kindText = [numKinds]string{
 	Linear:             "linear",
 	Constant:           "constant",
 }
-
-// Jittered reports whether waits of this shape are drawn.
-func (k Kind) Jittered() bool { return k < Exponential || k >= numKinds }
 
 // String returns the word that files use.
 func (k Kind) String() string {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -192,7 +193,7 @@ func TestMarksAreSeenThrough(t *testing.T) {
 
 func TestRules(t *testing.T) {
 	errGone := errors.New("gone")
-	grpc := Rules{GRPC: policy.GRPC{Transient: []policy.GRPCCode{policy.GRPCResourceExhausted, policy.GRPCAborted}}}
+	grpc := Rules{GRPC: policy.GRPC{Transient: []policy.GRPCCode{grpccode.ResourceExhausted, grpccode.Aborted}}}
 	tests := []struct {
 		name  string
 		rules Rules
@@ -216,11 +217,11 @@ func TestRules(t *testing.T) {
 		{"names that come and go", Rules{HostNotFound: true}, &net.DNSError{IsNotFound: true}, unsentNet},
 		{"listed gRPC quota", grpc, status(8), maybe(policy.ClassThrottled)},
 		{"listed gRPC abort", grpc, status(10), maybe(policy.ClassContention)},
-		{"listed gRPC deadline", Rules{GRPC: policy.GRPC{Transient: []policy.GRPCCode{policy.GRPCDeadlineExceeded}}}, status(4), maybe(policy.ClassTimeout)},
-		{"listed gRPC bug", Rules{GRPC: policy.GRPC{Transient: []policy.GRPCCode{policy.GRPCInternal}}}, status(13), maybe(policy.ClassServer)},
-		{"listed gRPC outage that stays", Rules{GRPC: policy.GRPC{Permanent: []policy.GRPCCode{policy.GRPCUnavailable}}}, status(14), maybe(policy.ClassClient)},
-		{"in both lists of gRPC", Rules{GRPC: policy.GRPC{Transient: []policy.GRPCCode{policy.GRPCAborted}, Permanent: []policy.GRPCCode{policy.GRPCAborted}}}, status(10), maybe(policy.ClassClient)},
-		{"a gRPC refusal that is called permanent stays a valid no", Rules{GRPC: policy.GRPC{Permanent: []policy.GRPCCode{policy.GRPCNotFound}}}, status(5), refusal(policy.ClassBusiness)},
+		{"listed gRPC deadline", Rules{GRPC: policy.GRPC{Transient: []policy.GRPCCode{grpccode.DeadlineExceeded}}}, status(4), maybe(policy.ClassTimeout)},
+		{"listed gRPC bug", Rules{GRPC: policy.GRPC{Transient: []policy.GRPCCode{grpccode.Internal}}}, status(13), maybe(policy.ClassServer)},
+		{"listed gRPC outage that stays", Rules{GRPC: policy.GRPC{Permanent: []policy.GRPCCode{grpccode.Unavailable}}}, status(14), maybe(policy.ClassClient)},
+		{"in both lists of gRPC", Rules{GRPC: policy.GRPC{Transient: []policy.GRPCCode{grpccode.Aborted}, Permanent: []policy.GRPCCode{grpccode.Aborted}}}, status(10), maybe(policy.ClassClient)},
+		{"a gRPC refusal that is called permanent stays a valid no", Rules{GRPC: policy.GRPC{Permanent: []policy.GRPCCode{grpccode.NotFound}}}, status(5), refusal(policy.ClassBusiness)},
 		{"unlisted gRPC quota", Rules{}, status(8), maybe(policy.ClassClient)},
 	}
 	for _, tt := range tests {

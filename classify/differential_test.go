@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -206,7 +207,7 @@ func (c *choices) rules() Rules {
 	r := Rules{Ignored: list(), Permanent: list(), Transient: list(), Business: list(), NotSent: list(), HostNotFound: c.pick(2) == 1}
 	if c.pick(2) == 1 {
 		r.GRPC = policy.GRPC{
-			Transient: []policy.GRPCCode{policy.GRPCAborted, policy.GRPCResourceExhausted, policy.GRPCDeadlineExceeded}, Permanent: []policy.GRPCCode{policy.GRPCUnavailable},
+			Transient: []policy.GRPCCode{grpccode.Aborted, grpccode.ResourceExhausted, grpccode.DeadlineExceeded}, Permanent: []policy.GRPCCode{grpccode.Unavailable},
 		}
 	}
 	return r

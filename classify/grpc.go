@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -59,13 +60,13 @@ var codes = [...]grpcMeaning{
 // GRPCCode decides what the code of a gRPC answer means, where there is no error to tell it.
 // OK is a success.
 func (r Rules) GRPCCode(code policy.GRPCCode) (o policy.Outcome) {
-	if code == policy.GRPCOK {
+	if code == grpccode.OK {
 		o.Class = policy.ClassSuccess
 		return o
 	}
 	m, ok := r.grpc(uint64(code))
 	if !ok { // an unknown number
-		m, _ = r.grpc(uint64(policy.GRPCUnknown))
+		m, _ = r.grpc(uint64(grpccode.Unknown))
 	}
 	m.fill(&o)
 	return o
@@ -92,9 +93,9 @@ func (r *Rules) grpc(code uint64) (meaning, bool) {
 // transientCode is the class of a code that is listed as worth a retry.
 func transientCode(code policy.GRPCCode, class policy.Class) policy.Class {
 	switch code {
-	case policy.GRPCResourceExhausted:
+	case grpccode.ResourceExhausted:
 		return policy.ClassThrottled
-	case policy.GRPCDeadlineExceeded:
+	case grpccode.DeadlineExceeded:
 		return policy.ClassTimeout
 	}
 	return transient(class)

@@ -23,7 +23,7 @@ func TestBackoffOfAFile(t *testing.T) {
 		if got := f.Policies["a"].Resolved().Retry.Backoff.Base; got != want {
 			t.Errorf("backoff: %s has the base %v, want %v", text, got, want)
 		}
-		again, err := Parse("f", []byte(f.YAML(false)))
+		again, err := Parse("f", []byte(view{f}.YAML(false)))
 		if err != nil || again.Policies["a"].Resolved().Retry.Backoff != f.Policies["a"].Resolved().Retry.Backoff {
 			t.Errorf("backoff: %s, printed and read again, is %v, %v", text, again.Policies["a"].Retry.Backoff, err)
 		}

@@ -1,33 +1,17 @@
 package config
 
-// Comment is a comment of a file.
-type Comment struct {
-	Line, Col int    // of the #, from 1; columns count characters
-	Text      string // what is after the #, without blanks around it
-	Alone     bool   // nothing else is on the line
+import "github.com/gabion-go/gabion/internal/yamlstrict"
 
-	// About is the line that the comment is about: its own, or the next one that is no
-	// comment if it is alone on its line. Zero means none.
-	About int
-}
-
-// Comments returns the comments of a file from [Read], in their order; nil for other files.
-func (f *File) Comments() []Comment {
+func (f view) Comments() []yamlstrict.Comment {
 	if f.doc == nil {
 		return nil
 	}
-	var all []Comment
-	for _, c := range f.doc.Comments() {
-		all = append(all, Comment(c))
-	}
-	return all
+	return f.doc.Comments()
 }
 
-// FindingAt returns a finding at a place of the file. Places outside the file become its
-// beginning. Only files from [Read] show the line.
-func (f *File) FindingAt(line, col int, reason, proposal string) Finding {
+func (f view) FindingAt(line, col int, reason, proposal string) yamlstrict.Finding {
 	if f.doc == nil {
-		return Finding{File: f.Name, Line: max(line, 1), Col: max(col, 1), Reason: reason, Proposal: proposal}
+		return yamlstrict.Finding{File: f.Name, Line: max(line, 1), Col: max(col, 1), Reason: reason, Proposal: proposal}
 	}
-	return Finding(f.doc.Finding(line, col, reason, proposal))
+	return f.doc.Finding(line, col, reason, proposal)
 }

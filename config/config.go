@@ -36,8 +36,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// Version is the version of the file format that this package reads.
-const Version = 1
+const formatVersion = 1
 
 // maxDependencies bounds what a file may name; each costs state in the program.
 const maxDependencies = 10_000
@@ -233,9 +232,9 @@ func (r *reader) version(v int, places map[string]yamlstrict.Place) {
 	at, written := places["version"]
 	switch {
 	case !written:
-		r.fail(at, "version is missing", fmt.Sprintf("begin with version: %d", Version))
-	case v != Version && v != 0: // 0 was a finding already
-		r.fail(at, fmt.Sprintf("version %d is not known", v), fmt.Sprintf("write version: %d, or use a newer gabion", Version))
+		r.fail(at, "version is missing", fmt.Sprintf("begin with version: %d", formatVersion))
+	case v != formatVersion && v != 0: // 0 was a finding already
+		r.fail(at, fmt.Sprintf("version %d is not known", v), fmt.Sprintf("write version: %d, or use a newer gabion", formatVersion))
 	}
 }
 

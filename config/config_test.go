@@ -1,6 +1,7 @@
 package config
 
 import (
+	_ "embed"
 	"errors"
 	"os"
 	"path/filepath"
@@ -33,9 +34,12 @@ func parse(t *testing.T, text string, opts ...Option) *File {
 	return f
 }
 
+//go:embed gabion.example.yaml
+var example string
+
 // The example says which values are defaults; it must not lie.
 func TestExampleIsTheDefaults(t *testing.T) {
-	f := parse(t, string(Example()))
+	f := parse(t, example)
 	want := policy.Policy{}.Resolved()
 	got := f.Policies["catalogue"].Resolved()
 	got.HTTP.Transient, got.HTTP.Permanent = nil, nil // written as []
@@ -49,11 +53,11 @@ func TestExampleIsTheDefaults(t *testing.T) {
 			t.Errorf("the example does not show %s", s.Path)
 		}
 		key := s.Path[strings.LastIndexByte(s.Path, '.')+1:]
-		if !strings.Contains(string(Example()), key+":") {
+		if !strings.Contains(example, key+":") {
 			t.Errorf("the example does not name %s", s.Path)
 		}
 	}
-	if !strings.HasPrefix(string(Example()), "# yaml-language-server: $schema=./gabion.schema.json\n") {
+	if !strings.HasPrefix(example, "# yaml-language-server: $schema=./gabion.schema.json\n") {
 		t.Error("editors don't find the schema")
 	}
 }
@@ -157,7 +161,7 @@ dependencies:
 		text += "  x-" + name + ": {preset: " + name + ", hedge: {max: 1, delay: 300ms}, rate_limit: {rate: 7/m, max_wait: off}}\n"
 	}
 	f := parse(t, text)
-	again := parse(t, f.YAML(false))
+	again := parse(t, (view{f}).YAML(false))
 	if !reflect.DeepEqual(f.Names(), again.Names()) {
 		t.Fatalf("names %v became %v", f.Names(), again.Names())
 	}
@@ -171,7 +175,7 @@ dependencies:
 			got.Breaker, want.Breaker = policy.Breaker{}, policy.Breaker{}
 		}
 		if !reflect.DeepEqual(got, want) {
-			t.Errorf("%s:\ngot  %+v\nwant %+v\n%s", name, got, want, f.YAML(false, name))
+			t.Errorf("%s:\ngot  %+v\nwant %+v\n%s", name, got, want, (view{f}).YAML(false, name))
 		}
 	}
 }
@@ -179,10 +183,10 @@ dependencies:
 func TestVariablesAreNotPrinted(t *testing.T) {
 	text := "version: 1\ndependencies:\n  a:\n    timeout: {call: '${SECRET}'}\n"
 	f := parse(t, text, env("SECRET", "17s"))
-	if out := f.YAML(false); strings.Contains(out, "17s") || !strings.Contains(out, "call: '${SECRET}'") {
+	if out := (view{f}).YAML(false); strings.Contains(out, "17s") || !strings.Contains(out, "call: '${SECRET}'") {
 		t.Errorf("printed %s", out)
 	}
-	if out := f.YAML(true); !strings.Contains(out, "call: 17s") {
+	if out := (view{f}).YAML(true); !strings.Contains(out, "call: 17s") {
 		t.Errorf("not revealed: %s", out)
 	}
 	for _, secret := range []string{"hunter2", "17", "1s\nversion: 2", "400000h", "1ms"} {
@@ -458,7 +462,7 @@ func TestMistakesGolden(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add(Example())
+	f.Add([]byte(example))
 	mistakes, _ := os.ReadFile("testdata/mistakes.yaml")
 	f.Add(mistakes)
 	for _, s := range []string{"", "\xff", "a: &a [*a]", "version: 1\ndependencies: {a: &x {retry: off}, b: *x}", "- 1", "version: 1\n---\n", "\ufeffversion: 1", "? {a: b}\n: c", "version: 1\ndefaults: {timeout: {call: ${A}}}"} {
@@ -472,9 +476,9 @@ func FuzzParse(f *testing.F) {
 					t.Fatal(err)
 				}
 			}
-			again, err := Parse("again", []byte(file.YAML(true)), env())
+			again, err := Parse("again", []byte(view{file}.YAML(true)), env())
 			if err != nil || !reflect.DeepEqual(again.Names(), file.Names()) {
-				t.Fatalf("not read again: %v\n%s", err, file.YAML(true))
+				t.Fatalf("not read again: %v\n%s", err, (view{file}).YAML(true))
 			}
 			return
 		}

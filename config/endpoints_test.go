@@ -41,7 +41,7 @@ endpoints.slow_start = 2s from default
 endpoints.shared_keys = true from gabion.yaml:8` {
 		t.Error(got)
 	}
-	again := parse(t, f.YAML(false))
+	again := parse(t, (view{f}).YAML(false))
 	if got := again.Policies["pay"].Resolved().Endpoints; !reflect.DeepEqual(got, f.Policies["pay"].Resolved().Endpoints) {
 		t.Errorf("written and read again: %+v", got)
 	}

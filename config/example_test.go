@@ -9,7 +9,6 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/config"
-	"github.com/gabion-go/gabion/policy"
 )
 
 func ExampleParse() {
@@ -64,24 +63,6 @@ dependencies:
 	// timeout.call 20s from gabion.yaml:7
 	// timeout.attempt 5s from preset payment
 	// timeout.percentile off from default
-}
-
-// One key of a policy is set as a file would set it.
-func ExampleSet() {
-	p, err := config.Set(policy.Policy{}, "retry.budget.ratio", "10%")
-	fmt.Println(float64(p.Retry.Budget.Ratio), err)
-	_, err = config.Set(p, "retry.budget.ration", "10%")
-	fmt.Println(err)
-	// Output:
-	// 0.1 <nil>
-	// retry.budget.ration: there is no such key: did you mean retry.budget.ratio?
-}
-
-func ExampleSteps() {
-	values, err := config.Steps("breaker.open", "1s", "30s", 6, config.SpacingOfRange)
-	fmt.Println(values, err)
-	// Output:
-	// [1s 2s 3.9s 7.7s 15s 30s] <nil>
 }
 
 // The time of an attempt is taken from what is measured, between two bounds.

@@ -36,8 +36,7 @@ var unwritten = map[string]string{
 // is off is one setting. It returns nil for a name that the file does not have.
 func (f *File) Explain(name string) []policy.Setting { return settings(f.explained(name), false) }
 
-// Reveal is Explain with variables expanded. The values may be secrets.
-func (f *File) Reveal(name string) []policy.Setting { return settings(f.explained(name), true) }
+func (f view) Reveal(name string) []policy.Setting { return settings(f.explained(name), true) }
 
 // explained is a setting, and its value with variables expanded.
 type explained struct {
@@ -148,15 +147,12 @@ func (o origins) add(all map[string]source, places map[string]yamlstrict.Place, 
 	}
 }
 
-// YAML writes the effective policies of the named dependencies, all when none is
-// named, as a file that means the same. What came from variables stands as the
-// file says it, unless reveal is set.
-func (f *File) YAML(reveal bool, names ...string) string {
+func (f view) YAML(reveal bool, names ...string) string {
 	if len(names) == 0 {
 		names = f.Names()
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "version: %d\ndependencies:\n", Version)
+	fmt.Fprintf(&b, "version: %d\ndependencies:\n", formatVersion)
 	if len(names) == 0 {
 		b.WriteString("  {}\n")
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -14,10 +15,10 @@ func TestCodesOfGRPCAreReadByName(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := f.Policies["a"].GRPC
-	if !slices.Equal(got.Transient, []policy.GRPCCode{policy.GRPCResourceExhausted, policy.GRPCAborted}) || !slices.Equal(got.Permanent, []policy.GRPCCode{policy.GRPCDataLoss}) {
+	if !slices.Equal(got.Transient, []policy.GRPCCode{grpccode.ResourceExhausted, grpccode.Aborted}) || !slices.Equal(got.Permanent, []policy.GRPCCode{grpccode.DataLoss}) {
 		t.Errorf("read %v", got)
 	}
-	again, err := Parse("f", []byte(f.YAML(false)))
+	again, err := Parse("f", []byte(view{f}.YAML(false)))
 	if err != nil || !slices.Equal(again.Policies["a"].GRPC.Transient, got.Transient) {
 		t.Errorf("printed and read again: %v, %v", again, err)
 	}

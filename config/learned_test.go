@@ -16,7 +16,7 @@ func TestALearnedLimitInAFile(t *testing.T) {
 	if got, want := f.Policies["a"].Bulkhead, (policy.Bulkhead{Limit: policy.Learned, Max: 200}); got != want {
 		t.Errorf("reads as %+v, want %+v", got, want)
 	}
-	text := f.YAML(false)
+	text := (view{f}).YAML(false)
 	for _, want := range []string{"limit: learned\n      min: 1\n      max: 200\n      queue_timeout", "limit: 10\n      queue: 20\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("prints as\n%s", text)
@@ -41,7 +41,7 @@ func TestALearnedLimitInAFile(t *testing.T) {
 			t.Errorf("limit: %s says %v, want %s", wrong, err, want)
 		}
 	}
-	if p, err := Set(policy.Policy{}, "bulkhead.limit", "learned"); err != nil || p.Bulkhead.Limit != policy.Learned {
+	if p, err := setKey(policy.Policy{}, "bulkhead.limit", "learned"); err != nil || p.Bulkhead.Limit != policy.Learned {
 		t.Errorf("set to learned, it is %d: %v", p.Bulkhead.Limit, err)
 	}
 }

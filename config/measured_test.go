@@ -47,10 +47,10 @@ dependencies:
 			t.Errorf("%s is %s %s, want %s", s.Path, s.Value, s.Source, want)
 		}
 	}
-	again := parse(t, f.YAML(false))
+	again := parse(t, (view{f}).YAML(false))
 	for name, p := range f.Policies {
 		if got := again.Policies[name].Resolved().Timeout; got != p.Resolved().Timeout {
-			t.Errorf("%s is %+v when it is read again, it was %+v\n%s", name, got, p.Resolved().Timeout, f.YAML(false))
+			t.Errorf("%s is %+v when it is read again, it was %+v\n%s", name, got, p.Resolved().Timeout, (view{f}).YAML(false))
 		}
 	}
 }
@@ -74,7 +74,7 @@ func TestAPercentileThatIsNoneIsAMistake(t *testing.T) {
 }
 
 func TestAPercentileCanBeSet(t *testing.T) {
-	p, err := Set(policy.Policy{Timeout: policy.Timeout{Attempt: time.Second}}, "timeout.attempt", "p99.9")
+	p, err := setKey(policy.Policy{Timeout: policy.Timeout{Attempt: time.Second}}, "timeout.attempt", "p99.9")
 	if err != nil || p.Timeout != (policy.Timeout{Attempt: time.Second, Percentile: 0.999}) {
 		t.Errorf("%+v, %v", p.Timeout, err)
 	}

@@ -14,7 +14,7 @@ func TestPricesOfAFile(t *testing.T) {
 	if got := f.Policies["a"].Prices; !slices.Equal(got, want) {
 		t.Errorf("prices %v", got)
 	}
-	again := parse(t, f.YAML(false))
+	again := parse(t, (view{f}).YAML(false))
 	if got := again.Policies["a"].Prices; !slices.Equal(got, want) {
 		t.Errorf("printed and read again %v", got)
 	}

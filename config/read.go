@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -9,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/gabion-go/gabion/internal/facts"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -16,7 +16,7 @@ import (
 // Read reads of a file's text what can be read, for tools that say what a policy will do.
 // The file is never nil. It may hold policies that can't be used: a program takes [Parse].
 // A text that is no YAML is read up to the line that is not. The findings are those of
-// Parse. See [File.Unread] for what they leave unknown.
+// Parse.
 func Read(name string, data []byte, opts ...Option) (*File, Findings) {
 	o := readOptions()
 	for _, opt := range opts {
@@ -55,20 +55,12 @@ func beforeTheMistake(name string, data []byte, line int, o yamlstrict.Options) 
 	return nil
 }
 
-// DefaultsName stands for the file's section defaults where the name of a dependency is
-// asked for.
-const DefaultsName = "defaults"
+// view is a file as tools see it: see [policyfile.File].
+type view struct{ *File }
 
-// Finding returns a finding about one key of a dependency's policy, with its place: where
-// the dependency has it, else where the defaults have it, else at the nearest section,
-// else at the dependency's name. Keys of facts begin with "facts."; those of the file's own
-// facts have no dependency, and neither have those of the proxy, such as "proxy.listen[0].to".
-func (f *File) Finding(dependency, path, reason, proposal string) Finding {
+func (f view) Finding(dependency, path, reason, proposal string) yamlstrict.Finding {
 	at := f.at(dependency, path)
-	if f.doc == nil {
-		return Finding{File: f.Name, Line: max(at.Line, 1), Col: max(at.Col, 1), Reason: reason, Proposal: proposal}
-	}
-	return Finding(f.doc.Finding(at.Line, at.Col, reason, proposal))
+	return f.FindingAt(at.Line, at.Col, reason, proposal)
 }
 
 func (f *File) at(dependency, path string) yamlstrict.Place {
@@ -94,9 +86,7 @@ func (f *File) at(dependency, path string) yamlstrict.Place {
 	return o.key
 }
 
-// Written reports whether the dependency, the file's defaults or a preset says anything of a
-// key or a section.
-func (f *File) Written(dependency, path string) bool {
+func (f view) Written(dependency, path string) bool {
 	if dependency == "" {
 		_, ok := f.program[strings.TrimPrefix(path, "facts.")]
 		return ok
@@ -133,9 +123,7 @@ var presetPaths = sync.OnceValue(func() map[string][]string {
 	return paths
 })
 
-// Unread reports whether what a file says of a key is not known, because there is a mistake
-// in it or in a section around it.
-func (f *File) Unread(dependency, path string) bool {
+func (f view) Unread(dependency, path string) bool {
 	if !f.broken {
 		return false
 	}
@@ -149,25 +137,10 @@ func (f *File) Unread(dependency, path string) bool {
 	return unread(path, []map[string]yamlstrict.Place{o.own, presetLayer(o.preset, true), o.defaults})
 }
 
-// Change is a value that a key of a dependency is to have. Value is as a file spells it.
-type Change struct {
-	Dependency string // or DefaultsName, or empty for the file's own facts
-	Path       string // such as "retry.attempts"
-	Value      string
-}
-
-// ErrVariable says that a key's value comes from a variable. Where the program runs it may
-// have another value than here, so that a change could make a policy looser there.
-var ErrVariable = errors.New("its value comes from a variable")
-
-// Edit returns the text of a file with changes made, and everything else as it was: comments,
-// order, spaces. Keys that are missing are added. The outcome says what the changes say: a
-// file that is written in a way that can't be changed by itself is an error, as is a change
-// that is a mistake, and one of a value that comes from a variable ([ErrVariable]). The text
-// is not changed.
-func Edit(name string, text []byte, changes []Change, opts ...Option) ([]byte, error) {
+// edit is [policyfile.Edit].
+func edit(name string, text []byte, changes []policyfile.Change) ([]byte, error) {
 	for _, c := range changes {
-		next, err := edit(name, text, c, opts)
+		next, err := editOne(name, text, c)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %s: %s: %w", name, c.Dependency, c.Path, c.Value, err)
 		}
@@ -176,26 +149,26 @@ func Edit(name string, text []byte, changes []Change, opts ...Option) ([]byte, e
 	return text, nil
 }
 
-func edit(name string, text []byte, c Change, opts []Option) ([]byte, error) {
+func editOne(name string, text []byte, c policyfile.Change) ([]byte, error) {
 	path := append([]string{"dependencies", c.Dependency}, strings.Split(c.Path, ".")...)
 	switch c.Dependency {
-	case DefaultsName:
+	case policyfile.Defaults:
 		path = path[1:]
 	case "":
 		path = wordsOfFacts(c.Path)
 	}
-	before, found := Read(name, text, opts...)
-	if c.Dependency != "" && c.Dependency != DefaultsName && before.origins[c.Dependency].key.Line == 0 {
+	before, found := Read(name, text)
+	if c.Dependency != "" && c.Dependency != policyfile.Defaults && before.origins[c.Dependency].key.Line == 0 {
 		return nil, fmt.Errorf("the file has no such dependency")
 	}
 	if vars := before.variables(c); len(vars) > 0 {
-		return nil, fmt.Errorf("%w: %s", ErrVariable, vars[0])
+		return nil, fmt.Errorf("%w: %s", policyfile.ErrVariable, vars[0])
 	}
 	next, err := yamlstrict.Edit(text, path, c.Value)
 	if err != nil {
 		return nil, err
 	}
-	after, now := Read(name, next, opts...)
+	after, now := Read(name, next)
 	if len(now) > len(found) {
 		for _, f := range now {
 			if !holds(found, f) {
@@ -207,12 +180,12 @@ func edit(name string, text []byte, c Change, opts []Option) ([]byte, error) {
 }
 
 // variables are those from which a key takes its value before a change.
-func (f *File) variables(c Change) []string {
+func (f *File) variables(c policyfile.Change) []string {
 	if c.Dependency == "" {
 		return f.program[strings.TrimPrefix(c.Path, "facts.")].Vars
 	}
 	for name, o := range f.origins {
-		if c.Dependency == DefaultsName {
+		if c.Dependency == policyfile.Defaults {
 			return o.defaults[c.Path].Vars
 		} else if name == c.Dependency {
 			return find(c.Path, []map[string]yamlstrict.Place{o.own, o.defaults}).Vars
@@ -232,7 +205,7 @@ func holds(found Findings, f Finding) bool {
 }
 
 // sameBut reports that a change did what it says, and nothing else.
-func sameBut(before, after *File, c Change) error {
+func sameBut(before, after *File, c policyfile.Change) error {
 	if !reflect.DeepEqual(before.said.Program, after.said.Program) && c.Dependency != "" {
 		return yamlstrict.ErrNoEdit
 	}
@@ -241,11 +214,11 @@ func sameBut(before, after *File, c Change) error {
 	}
 	for name, want := range before.Policies {
 		switch {
-		case c.Dependency == DefaultsName || name == c.Dependency && strings.HasPrefix(c.Value, "["):
+		case c.Dependency == policyfile.Defaults || name == c.Dependency && strings.HasPrefix(c.Value, "["):
 			continue
 		case name == c.Dependency && !strings.HasPrefix(c.Path, "facts."):
 			var err error
-			if want, err = Set(want, c.Path, c.Value); err != nil {
+			if want, err = setKey(want, c.Path, c.Value); err != nil {
 				return err
 			}
 		}

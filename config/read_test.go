@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/facts"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -80,10 +81,10 @@ func TestABrokenFileIsReadAsFarAsItGoes(t *testing.T) {
 			if (len(found) > 0) != (c.found > 0) {
 				t.Errorf("findings: %v", found)
 			}
-			if name, path, ok := strings.Cut(c.unread, " "); ok && !f.Unread(name, path) {
+			if name, path, ok := strings.Cut(c.unread, " "); ok && !(view{f}).Unread(name, path) {
 				t.Errorf("%s of %s counts as read", path, name)
 			}
-			if f.Unread("payments", "bulkhead.limit") {
+			if (view{f}).Unread("payments", "bulkhead.limit") {
 				t.Error("what is right counts as unread")
 			}
 		})
@@ -109,32 +110,32 @@ func TestAFindingHasItsPlace(t *testing.T) {
 		{"", "facts.processes", 2, true},
 		{"absent", "retry.attempts", 1, false},
 	} {
-		got := f.Finding(c.name, c.path, "", "")
-		if got.Line != c.line || f.Written(c.name, c.path) != c.written {
-			t.Errorf("%s %s: line %d, written %v", c.name, c.path, got.Line, f.Written(c.name, c.path))
+		got := (view{f}).Finding(c.name, c.path, "", "")
+		if got.Line != c.line || (view{f}).Written(c.name, c.path) != c.written {
+			t.Errorf("%s %s: line %d, written %v", c.name, c.path, got.Line, (view{f}).Written(c.name, c.path))
 		}
 	}
 }
 
 func TestAnEditChangesNothingElse(t *testing.T) {
 	for fact, c := range map[string]struct {
-		change   Change
+		change   policyfile.Change
 		old, new string
 	}{
-		"a value":                      {Change{"payments", "retry.attempts", "2"}, "attempts: 3}", "attempts: 2}"},
-		"a key in braces":              {Change{"payments", "retry.hold", "off"}, "{attempts: 3}", "{hold: off, attempts: 3}"},
-		"a section in braces":          {Change{"payments", "retry.backoff.cap", "2s"}, "{attempts: 3}", "{backoff: {cap: 2s}, attempts: 3}"},
-		"a key of a block":             {Change{"stock", "retry.hold", "off"}, "{base: 50ms}\n", "{base: 50ms}\n      hold: off\n"},
-		"a section":                    {Change{"stock", "hedge.max", "1"}, "[425]}\n", "[425]}\n    hedge: {max: 1}\n"},
-		"a section that is off":        {Change{"stock", "breaker.open", "3s"}, "breaker: off", "breaker: {open: 3s}"},
-		"a section is switched off":    {Change{"payments", "hedge", "off"}, "{attempts: 3}\n", "{attempts: 3}\n    hedge: off\n"},
-		"a list":                       {Change{"stock", "http.transient", "[423, 425]"}, "[425]", "[423, 425]"},
-		"a fact":                       {Change{"payments", "facts.pool", "10"}, "# measured\n", "# measured\n      pool: 10\n"},
-		"of the defaults":              {Change{DefaultsName, "timeout.call", "12s"}, "call: 10s", "call: 12s"},
-		"of one that the defaults say": {Change{"stock", "timeout.call", "12s"}, "[425]}\n", "[425]}\n    timeout: {call: 12s}\n"},
+		"a value":                      {change("payments", "retry.attempts", "2"), "attempts: 3}", "attempts: 2}"},
+		"a key in braces":              {change("payments", "retry.hold", "off"), "{attempts: 3}", "{hold: off, attempts: 3}"},
+		"a section in braces":          {change("payments", "retry.backoff.cap", "2s"), "{attempts: 3}", "{backoff: {cap: 2s}, attempts: 3}"},
+		"a key of a block":             {change("stock", "retry.hold", "off"), "{base: 50ms}\n", "{base: 50ms}\n      hold: off\n"},
+		"a section":                    {change("stock", "hedge.max", "1"), "[425]}\n", "[425]}\n    hedge: {max: 1}\n"},
+		"a section that is off":        {change("stock", "breaker.open", "3s"), "breaker: off", "breaker: {open: 3s}"},
+		"a section is switched off":    {change("payments", "hedge", "off"), "{attempts: 3}\n", "{attempts: 3}\n    hedge: off\n"},
+		"a list":                       {change("stock", "http.transient", "[423, 425]"), "[425]", "[423, 425]"},
+		"a fact":                       {change("payments", "facts.pool", "10"), "# measured\n", "# measured\n      pool: 10\n"},
+		"of the defaults":              {change(policyfile.Defaults, "timeout.call", "12s"), "call: 10s", "call: 12s"},
+		"of one that the defaults say": {change("stock", "timeout.call", "12s"), "[425]}\n", "[425]}\n    timeout: {call: 12s}\n"},
 	} {
 		t.Run(fact, func(t *testing.T) {
-			got, err := Edit("gabion.yaml", []byte(shop), []Change{c.change})
+			got, err := edit("gabion.yaml", []byte(shop), []policyfile.Change{c.change})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,7 +148,7 @@ func TestAnEditChangesNothingElse(t *testing.T) {
 
 func TestANewLineEndsAsTheOthers(t *testing.T) {
 	const text = "version: 1\r\ndependencies:\r\n  a:\r\n    safe: true"
-	got, err := Edit("gabion.yaml", []byte(text), []Change{{"a", "retry.attempts", "2"}})
+	got, err := edit("gabion.yaml", []byte(text), []policyfile.Change{change("a", "retry.attempts", "2")})
 	if want := text + "\r\n    retry: {attempts: 2}\r\n"; err != nil || string(got) != want {
 		t.Errorf("%v: got %q", err, got)
 	}
@@ -158,32 +159,32 @@ func TestAnEditThatCanNotBeIsRefused(t *testing.T) {
 	const anchors = "version: 1\ndependencies:\n  a: &x {retry: {attempts: 3}}\n  b: *x\n"
 	for fact, c := range map[string]struct {
 		text   string
-		change Change
+		change policyfile.Change
 	}{
-		"no such dependency":    {shop, Change{"absent", "retry.attempts", "2"}},
-		"no such key":           {shop, Change{"payments", "retry.atempts", "2"}},
-		"a value that can't be": {shop, Change{"payments", "retry.attempts", "two"}},
-		"a contradiction":       {shop, Change{"stock", "timeout.attempt", "20s"}},
-		"a variable":            {shop, Change{"stock", "retry.attempts", "2"}},
-		"behind an alias":       {anchors, Change{"b", "retry.attempts", "2"}},
-		"what others share":     {anchors, Change{"a", "retry.attempts", "2"}},
-		"no YAML":               {"{", Change{"a", "retry.attempts", "2"}},
+		"no such dependency":    {shop, change("absent", "retry.attempts", "2")},
+		"no such key":           {shop, change("payments", "retry.atempts", "2")},
+		"a value that can't be": {shop, change("payments", "retry.attempts", "two")},
+		"a contradiction":       {shop, change("stock", "timeout.attempt", "20s")},
+		"a variable":            {shop, change("stock", "retry.attempts", "2")},
+		"behind an alias":       {anchors, change("b", "retry.attempts", "2")},
+		"what others share":     {anchors, change("a", "retry.attempts", "2")},
+		"no YAML":               {"{", change("a", "retry.attempts", "2")},
 	} {
-		if got, err := Edit("gabion.yaml", []byte(c.text), []Change{c.change}); err == nil {
+		if got, err := edit("gabion.yaml", []byte(c.text), []policyfile.Change{c.change}); err == nil {
 			t.Errorf("%s: got\n%s", fact, got)
 		}
 	}
-	for _, change := range []Change{{"a", "retry.attempts", "2"}, {DefaultsName, "retry.attempts", "2"}, {"", "facts.processes", "2"}} {
-		if _, err := Edit("gabion.yaml", []byte(shared), []Change{change}); !errors.Is(err, ErrVariable) {
+	for _, change := range []policyfile.Change{change("a", "retry.attempts", "2"), change(policyfile.Defaults, "retry.attempts", "2"), change("", "facts.processes", "2")} {
+		if _, err := edit("gabion.yaml", []byte(shared), []policyfile.Change{change}); !errors.Is(err, policyfile.ErrVariable) {
 			t.Errorf("%v: %v", change, err)
 		}
 	}
-	_, err := Edit("gabion.yaml", []byte(anchors), []Change{{"b", "retry.attempts", "2"}})
+	_, err := edit("gabion.yaml", []byte(anchors), []policyfile.Change{change("b", "retry.attempts", "2")})
 	if err == nil || !strings.Contains(err.Error(), "gabion.yaml: b: retry.attempts") {
 		t.Error(err)
 	}
 	var f Finding
-	if _, err := Edit("gabion.yaml", []byte(shop), []Change{{"payments", "retry.attempts", "two"}}); !errors.As(err, &f) {
+	if _, err := edit("gabion.yaml", []byte(shop), []policyfile.Change{change("payments", "retry.attempts", "two")}); !errors.As(err, &f) {
 		t.Errorf("%T", err)
 	}
 }
@@ -194,12 +195,12 @@ func FuzzEdit(f *testing.F) {
 	f.Add("version: 1\ndependencies:\n  a:\n    retry:\n      - x\n", "a", "2")
 	f.Add("version: 1\ndependencies: {a: {retry: {attempts: 'x\n y'}}}", "a", "2")
 	f.Fuzz(func(t *testing.T, text, name, value string) {
-		got, err := Edit("f", []byte(text), []Change{{name, "retry.attempts", value}})
+		got, err := edit("f", []byte(text), []policyfile.Change{change(name, "retry.attempts", value)})
 		if err != nil {
 			return
 		}
 		file, _ := Read("f", got)
-		want, err := Set(policy.Policy{}, "retry.attempts", value)
+		want, err := setKey(policy.Policy{}, "retry.attempts", value)
 		if err != nil || file.Policies[name].Retry.Attempts != want.Retry.Attempts && !strings.HasPrefix(value, "[") {
 			t.Errorf("%d attempts of %q, %v\n%s", file.Policies[name].Retry.Attempts, value, err, got)
 		}
@@ -224,14 +225,18 @@ dependencies:
 		for at, s := range f.origins[name].sources() {
 			said[at] = !s.builtin()
 		}
-		for _, path := range Keys() {
+		for _, path := range allKeys() {
 			want := said[path]
 			for at, is := range said {
 				want = want || is && strings.HasPrefix(at, path+".")
 			}
-			if got := f.Written(name, path); got != want && !slices.ContainsFunc(f.origins[name].moot, func(at string) bool { return at == path || strings.HasPrefix(at, path+".") }) {
+			if got := (view{f}).Written(name, path); got != want && !slices.ContainsFunc(f.origins[name].moot, func(at string) bool { return at == path || strings.HasPrefix(at, path+".") }) {
 				t.Errorf("%s: %s: %v, want %v", name, path, got, want)
 			}
 		}
 	}
+}
+
+func change(dependency, path, value string) policyfile.Change {
+	return policyfile.Change{Dependency: dependency, Path: path, Value: value}
 }

@@ -13,9 +13,3 @@ var schema []byte
 // Schema returns the JSON Schema (draft 2020-12) of the file, for editors. What
 // it accepts may still be refused by Parse, which knows what fits together.
 func Schema() []byte { return slices.Clone(schema) }
-
-//go:embed gabion.example.yaml
-var example []byte
-
-// Example returns the canonical file: every key with its default and a comment.
-func Example() []byte { return slices.Clone(example) }

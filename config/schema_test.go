@@ -86,7 +86,7 @@ func (g generator) file() object {
 		"required":             []string{"version"},
 		"$defs":                defs,
 		"properties": object{
-			"version":  object{"description": "Version of the file's format.", "const": Version},
+			"version":  object{"description": "Version of the file's format.", "const": formatVersion},
 			"facts":    g.facts(reflect.ValueOf(facts.Program{})),
 			"proxy":    g.facts(reflect.ValueOf(Proxy{})),
 			"defaults": shared,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/facts"
+	"github.com/gabion-go/gabion/internal/policyfile"
 )
 
 const serves = `version: 1
@@ -51,11 +52,11 @@ func TestFactsOfRoutesAndStoresAreRead(t *testing.T) {
 		"facts.stores.records.ring":                       16,
 		"facts.deadline":                                  2,
 	} {
-		if got := f.Finding("", path, "", ""); got.Line != line {
+		if got := (view{f}).Finding("", path, "", ""); got.Line != line {
 			t.Errorf("%s: line %d, want %d", path, got.Line, line)
 		}
 	}
-	if !f.Written("", "facts.routes.POST /v1.2/charges.clients") || f.Written("", "facts.routes.POST /refunds.store") {
+	if !(view{f}).Written("", "facts.routes.POST /v1.2/charges.clients") || (view{f}).Written("", "facts.routes.POST /refunds.store") {
 		t.Error("what is written")
 	}
 }
@@ -87,19 +88,19 @@ func TestWrongFactsOfRoutesAreTold(t *testing.T) {
 
 func TestAFactOfARouteIsEdited(t *testing.T) {
 	for fact, c := range map[string]struct {
-		change   Change
+		change   policyfile.Change
 		old, new string
 	}{
-		"a value":             {Change{"", "facts.routes.POST /v1.2/charges.retention", "72h"}, "48h", "72h"},
-		"a key of a block":    {Change{"", "facts.routes.POST /v1.2/charges.lease", "1m"}, "clients: {attempts: 4, horizon: 24h, server_errors: true}\n", "clients: {attempts: 4, horizon: 24h, server_errors: true}\n      lease: 1m\n"},
-		"what clients do":     {Change{"", "facts.routes.POST /v1.2/charges.clients.attempts", "2"}, "attempts: 4", "attempts: 2"},
-		"of a store":          {Change{"", "facts.stores.records.appendfsync", "always"}, "appendfsync: no", "appendfsync: always"},
-		"of the file":         {Change{"", "facts.service", "safe"}, "service: vault", "service: safe"},
-		"a key in braces":     {Change{"", "facts.routes.POST /refunds.guarantee", "tx"}, "{key: none}", "{guarantee: tx, key: none}"},
-		"a section in braces": {Change{"", "facts.routes.POST /refunds.clients.attempts", "2"}, "{key: none}", "{clients: {attempts: 2}, key: none}"},
+		"a value":             {change("", "facts.routes.POST /v1.2/charges.retention", "72h"), "48h", "72h"},
+		"a key of a block":    {change("", "facts.routes.POST /v1.2/charges.lease", "1m"), "clients: {attempts: 4, horizon: 24h, server_errors: true}\n", "clients: {attempts: 4, horizon: 24h, server_errors: true}\n      lease: 1m\n"},
+		"what clients do":     {change("", "facts.routes.POST /v1.2/charges.clients.attempts", "2"), "attempts: 4", "attempts: 2"},
+		"of a store":          {change("", "facts.stores.records.appendfsync", "always"), "appendfsync: no", "appendfsync: always"},
+		"of the file":         {change("", "facts.service", "safe"), "service: vault", "service: safe"},
+		"a key in braces":     {change("", "facts.routes.POST /refunds.guarantee", "tx"), "{key: none}", "{guarantee: tx, key: none}"},
+		"a section in braces": {change("", "facts.routes.POST /refunds.clients.attempts", "2"), "{key: none}", "{clients: {attempts: 2}, key: none}"},
 	} {
 		t.Run(fact, func(t *testing.T) {
-			got, err := Edit("gabion.yaml", []byte(serves), []Change{c.change})
+			got, err := edit("gabion.yaml", []byte(serves), []policyfile.Change{c.change})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -108,12 +109,12 @@ func TestAFactOfARouteIsEdited(t *testing.T) {
 			}
 		})
 	}
-	for _, c := range []Change{
-		{"", "facts.routes.POST /v1.2/charges.guarantee", "holds"},
-		{"", "facts.nonsense", "1"},
-		{"", "retry.attempts", "2"},
+	for _, c := range []policyfile.Change{
+		change("", "facts.routes.POST /v1.2/charges.guarantee", "holds"),
+		change("", "facts.nonsense", "1"),
+		change("", "retry.attempts", "2"),
 	} {
-		if got, err := Edit("gabion.yaml", []byte(serves), []Change{c}); err == nil {
+		if got, err := edit("gabion.yaml", []byte(serves), []policyfile.Change{c}); err == nil {
 			t.Errorf("%v: got\n%s", c, got)
 		}
 	}

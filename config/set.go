@@ -11,36 +11,18 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/internal/spelled"
 	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
 )
 
-// SetError says what is wrong with a key of a policy, or with its value.
-type SetError struct {
-	Path     string // as it was given
-	Value    string // as it was given
-	Problem  string // what is wrong
-	Proposal string // what to write instead; may be empty
+func init() {
+	policyfile.Of = func(f any) policyfile.File { return view{f.(*File)} }
+	policyfile.Keys = func() []string { return slices.Clone(allKeys()) }
+	policyfile.Set, policyfile.Steps, policyfile.Edit = setKey, steps, edit
 }
-
-// Error returns the problem and the proposal.
-func (e *SetError) Error() string {
-	text := e.Path
-	if e.Value != "" {
-		text += "=" + e.Value
-	}
-	text += ": " + e.Problem
-	if e.Proposal != "" {
-		text += ": " + e.Proposal
-	}
-	return text
-}
-
-// Keys returns the paths of all keys and sections of a policy, such as breaker and
-// breaker.open, each section before its keys. Callers may change what they get.
-func Keys() []string { return slices.Clone(allKeys()) }
 
 var allKeys = sync.OnceValue(func() (keys []string) {
 	var p policy.Policy
@@ -55,11 +37,8 @@ var allKeys = sync.OnceValue(func() (keys []string) {
 	return keys
 })
 
-// Set returns p with one key as a file would set it: "breaker.open" to "5s", "retry" to
-// "off". A key of a section that is off switches the section on. A value is one value and
-// no list. Whether it fits the others is for [policy.Policy.Validate] to say. The error is a
-// *[SetError]; p is not changed.
-func Set(p policy.Policy, path, value string) (policy.Policy, error) {
+// setKey is [policyfile.Set].
+func setKey(p policy.Policy, path, value string) (policy.Policy, error) {
 	if !slices.Contains(allKeys(), path) {
 		return p, unknownKey(path)
 	}
@@ -73,14 +52,14 @@ func Set(p policy.Policy, path, value string) (policy.Policy, error) {
 	}
 	if len(found) > 0 {
 		f := found[0]
-		return policy.Policy{}, &SetError{path, value, strings.TrimPrefix(f.Reason, path+": "), f.Proposal}
+		return policy.Policy{}, setError(path, value, strings.TrimPrefix(f.Reason, path+": "), f.Proposal)
 	}
 	return p, nil
 }
 
 // unknownKey says which key was most likely meant.
 func unknownKey(path string) error {
-	e := &SetError{Path: path, Problem: "there is no such key"}
+	e := &policyfile.SetError{Path: path, Problem: "there is no such key"}
 	if now := moved[path]; now != "" {
 		e.Proposal = "it is " + now + " now"
 		return e
@@ -112,23 +91,15 @@ func unknownKey(path string) error {
 	return e
 }
 
-// Spacing says where the values of a range are.
-type Spacing uint8
-
-// The spacings.
-const (
-	SpacingOfRange Spacing = iota // as SpacingLog if the range reaches tenfold, else as SpacingLinear
-	SpacingLinear                 // at equal distances
-	SpacingLog                    // in equal ratios
-)
+func setError(path, value, problem, proposal string) error {
+	return &policyfile.SetError{Path: path, Value: value, Problem: problem, Proposal: proposal}
+}
 
 // maxSteps is how many values a range may have.
 const maxSteps = 100
 
-// Steps returns count values of a key from one to another, spelled as a file would, and
-// fewer where some would be alike. The ends are as given; between them values have two
-// digits. The error is a *[SetError].
-func Steps(path, from, to string, count int, spacing Spacing) ([]string, error) {
+// steps is [policyfile.Steps].
+func steps(path, from, to string, count int, spacing policyfile.Spacing) ([]string, error) {
 	a, err := number(path, from)
 	if err != nil {
 		return nil, err
@@ -140,11 +111,11 @@ func Steps(path, from, to string, count int, spacing Spacing) ([]string, error) 
 	low, high := a.size(), b.size()
 	switch {
 	case count < 2 || count > maxSteps:
-		return nil, &SetError{path, from + ".." + to, fmt.Sprintf("%d steps", count), fmt.Sprintf("write 2 to %d", maxSteps)}
+		return nil, setError(path, from+".."+to, fmt.Sprintf("%d steps", count), fmt.Sprintf("write 2 to %d", maxSteps))
 	case low >= high:
-		return nil, &SetError{path, from + ".." + to, "the range does not rise", "write the smaller value first"}
+		return nil, setError(path, from+".."+to, "the range does not rise", "write the smaller value first")
 	}
-	log := spacing == SpacingLog || spacing == SpacingOfRange && high >= 10*low
+	log := spacing == policyfile.SpacingLog || spacing == policyfile.SpacingOfRange && high >= 10*low
 	values := []string{from}
 	for i := 1; i < count-1; i++ {
 		share := float64(i) / float64(count-1)
@@ -166,7 +137,7 @@ type quantity struct{ reflect.Value }
 
 // number reads a value that has a size.
 func number(path, value string) (quantity, error) {
-	p, err := Set(policy.Policy{}, path, value)
+	p, err := setKey(policy.Policy{}, path, value)
 	if err != nil {
 		return quantity{}, err
 	}
@@ -176,7 +147,7 @@ func number(path, value string) (quantity, error) {
 	}
 	q := quantity{v}
 	if v.Kind() != reflect.Int && v.Kind() != reflect.Int64 && v.Kind() != reflect.Float64 || q.size() <= 0 {
-		return q, &SetError{path, value, "is no end of a range", "write values with commas between them"}
+		return q, setError(path, value, "is no end of a range", "write values with commas between them")
 	}
 	return q, nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -27,7 +28,7 @@ func TestAKeyIsSetAsAFileSetsIt(t *testing.T) {
 		{"timeout.attempt", "off", policy.Policy{}, policy.Policy{Timeout: policy.Timeout{Attempt: policy.Off}}},
 		{"breaker.per", "call", policy.Policy{}, policy.Policy{Breaker: policy.Breaker{Per: policy.PerCall}}},
 	} {
-		if got, err := Set(c.of, c.path, c.value); err != nil || !reflect.DeepEqual(got, c.want) {
+		if got, err := setKey(c.of, c.path, c.value); err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s=%s: %+v, %v", c.path, c.value, got, err)
 		}
 	}
@@ -51,8 +52,8 @@ func TestWhatCannotBeSetSaysWhatCan(t *testing.T) {
 		{"breaker.open", "5s\nsafe: true", "breaker.open="},
 		{"breaker.per", "cal", "did you mean call?"},
 	} {
-		_, err := Set(policy.Policy{}, c.path, c.value)
-		var as *SetError
+		_, err := setKey(policy.Policy{}, c.path, c.value)
+		var as *policyfile.SetError
 		if !errors.As(err, &as) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s=%s: got %v, want %s", c.path, c.value, err, c.want)
 		}
@@ -62,13 +63,13 @@ func TestWhatCannotBeSetSaysWhatCan(t *testing.T) {
 // Whatever Explain shows can be set to what it shows.
 func TestEveryKeyCanBeSet(t *testing.T) {
 	f := &File{Policies: map[string]policy.Policy{"x": {RateLimit: policy.RateLimit{Rate: 5}, Hedge: policy.Hedge{Max: 1}}}}
-	keys, n := Keys(), 0
+	keys, n := allKeys(), 0
 	for _, s := range f.Explain("x") {
 		if s.Value == unwritten[s.Path] || strings.HasPrefix(s.Value, "[") {
 			continue
 		}
 		n++
-		if _, err := Set(policy.Policy{}, s.Path, s.Value); err != nil {
+		if _, err := setKey(policy.Policy{}, s.Path, s.Value); err != nil {
 			t.Errorf("%s: %v", s.Path, err)
 		}
 		if !slices.Contains(keys, s.Path) {
@@ -84,24 +85,24 @@ func TestStepsOfARange(t *testing.T) {
 	for _, c := range []struct {
 		path, from, to string
 		n              int
-		by             Spacing
+		by             policyfile.Spacing
 		want           string
 	}{
-		{"breaker.open", "1s", "30s", 6, SpacingOfRange, "1s 2s 3.9s 7.7s 15s 30s"},
-		{"breaker.open", "1s", "11s", 6, SpacingLinear, "1s 3s 5s 7s 9s 11s"},
-		{"retry.attempts", "1", "4", 10, SpacingOfRange, "1 2 3 4"},
-		{"breaker.failure_rate", "50%", "95%", 4, SpacingOfRange, "50% 65% 80% 95%"},
-		{"retry.budget.ratio", "5%", "80%", 5, SpacingLog, "5% 10% 20% 40% 80%"},
-		{"rate_limit.rate", "10/s", "1000/s", 3, SpacingOfRange, "10/s 100/s 1000/s"},
-		{"breaker.open_growth", "1.5", "3", 3, SpacingOfRange, "1.5 2.2 3"},
-		{"timeout.attempt", "100ms", "1s", 3, SpacingLinear, "100ms 550ms 1s"},
+		{"breaker.open", "1s", "30s", 6, policyfile.SpacingOfRange, "1s 2s 3.9s 7.7s 15s 30s"},
+		{"breaker.open", "1s", "11s", 6, policyfile.SpacingLinear, "1s 3s 5s 7s 9s 11s"},
+		{"retry.attempts", "1", "4", 10, policyfile.SpacingOfRange, "1 2 3 4"},
+		{"breaker.failure_rate", "50%", "95%", 4, policyfile.SpacingOfRange, "50% 65% 80% 95%"},
+		{"retry.budget.ratio", "5%", "80%", 5, policyfile.SpacingLog, "5% 10% 20% 40% 80%"},
+		{"rate_limit.rate", "10/s", "1000/s", 3, policyfile.SpacingOfRange, "10/s 100/s 1000/s"},
+		{"breaker.open_growth", "1.5", "3", 3, policyfile.SpacingOfRange, "1.5 2.2 3"},
+		{"timeout.attempt", "100ms", "1s", 3, policyfile.SpacingLinear, "100ms 550ms 1s"},
 	} {
-		got, err := Steps(c.path, c.from, c.to, c.n, c.by)
+		got, err := steps(c.path, c.from, c.to, c.n, c.by)
 		if err != nil || strings.Join(got, " ") != c.want {
 			t.Errorf("%s from %s to %s: %q, %v, want %s", c.path, c.from, c.to, got, err, c.want)
 		}
 		for _, value := range got {
-			if _, err := Set(policy.Policy{}, c.path, value); err != nil {
+			if _, err := setKey(policy.Policy{}, c.path, value); err != nil {
 				t.Error(err)
 			}
 		}
@@ -120,7 +121,7 @@ func TestStepsOfARange(t *testing.T) {
 		{"breaker.open", "1s", "2s", 1, "1 steps"},
 		{"breaker.open", "1s", "2s", 101, "101 steps"},
 	} {
-		if got, err := Steps(c.path, c.from, c.to, c.n, SpacingLinear); err == nil || !strings.Contains(err.Error(), c.want) {
+		if got, err := steps(c.path, c.from, c.to, c.n, policyfile.SpacingLinear); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s from %s to %s: %q, %v, want %s", c.path, c.from, c.to, got, err, c.want)
 		}
 	}
@@ -133,8 +134,8 @@ func FuzzSet(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, path, value string) {
 		before := policy.Policy{Safe: true, Timeout: policy.Timeout{Call: time.Minute}}
-		got, err := Set(before, path, value)
-		var as *SetError
+		got, err := setKey(before, path, value)
+		var as *policyfile.SetError
 		switch {
 		case err != nil && !errors.As(err, &as):
 			t.Fatalf("%s=%s: %v", path, value, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/internal/facts"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -101,7 +102,7 @@ const noFact = "leave the key out when nothing is known"
 // is asked about a policy in which everything is off.
 var withoutOff = sync.OnceValue(func() map[string]string {
 	var p policy.Policy
-	instead := map[string]string{"version": fmt.Sprintf("write version: %d", Version)}
+	instead := map[string]string{"version": fmt.Sprintf("write version: %d", formatVersion)}
 	leaves(reflect.ValueOf(&p).Elem(), "", true, func(path string, v reflect.Value) {
 		switch {
 		case v.CanInt():
@@ -160,7 +161,7 @@ func parseText(t reflect.Type, among string) func(string) (any, string, string) 
 }
 
 func explainText(err error, among string) (problem, proposal string) {
-	var as *policy.TextError
+	var as *terms.TextError
 	switch {
 	case err == nil:
 		return "", ""

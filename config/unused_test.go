@@ -56,7 +56,7 @@ func TestEveryPartCanBeOff(t *testing.T) {
 				t.Errorf("%s: off explains %s as well", part, s.Path)
 			}
 		}
-		again, err := Parse("f", []byte(f.YAML(false)))
+		again, err := Parse("f", []byte(view{f}.YAML(false)))
 		if !found || err != nil {
 			t.Fatalf("%s: off is explained: %v; read again: %v", part, found, err)
 		}

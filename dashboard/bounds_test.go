@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	breakers "github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -30,7 +32,7 @@ func TestNamesAreBounded(t *testing.T) {
 		l.tell(policy.Event{Kind: policy.KindReturned, Dependency: fmt.Sprintf("host-%d-%s", n, long)})
 	}
 	tiles := *l.c.tiles.Load()
-	if len(tiles) != maxTiles+1 || tiles[policy.Overflow] == nil {
+	if len(tiles) != maxTiles+1 || tiles[terms.Overflow] == nil {
 		t.Errorf("%d tiles", len(tiles))
 	}
 	l.now += 11 * time.Minute
@@ -58,7 +60,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	numbers := &policy.Numbers{Calls: 10, Failures: 10, Rule: 0.5}
 	for d := range dependencies {
 		for p := range partitions {
-			e := moved(policy.StateClosed, policy.StateOpen, policy.CauseFailureRate, numbers)
+			e := moved(policy.StateClosed, policy.StateOpen, breakers.FailureRate, numbers)
 			e.Dependency, e.Partition = names[d], hosts[p]
 			l.tell(e)
 		}
@@ -84,7 +86,7 @@ func TestMemoryIsBounded(t *testing.T) {
 func TestPartitionsAreCountedPastTheBound(t *testing.T) {
 	l := newLog()
 	for n := range 100 {
-		e := moved(policy.StateClosed, policy.StateOpen, policy.CauseConsecutive, &policy.Numbers{Rule: 3})
+		e := moved(policy.StateClosed, policy.StateOpen, breakers.Consecutive, &policy.Numbers{Rule: 3})
 		e.Partition = fmt.Sprintf("host-%d", n)
 		l.tell(e)
 	}
@@ -92,7 +94,7 @@ func TestPartitionsAreCountedPastTheBound(t *testing.T) {
 	if len(d.Partitions)+d.Hidden != 100 || len(d.Partitions) > keptPartitions+1 {
 		t.Errorf("%d shown, %d hidden", len(d.Partitions), d.Hidden)
 	}
-	e := moved(policy.StateHalfOpen, policy.StateClosed, policy.CauseProbesPassed, nil)
+	e := moved(policy.StateHalfOpen, policy.StateClosed, breakers.ProbesPassed, nil)
 	e.Partition = "host-0"
 	l.tell(e)
 	if n := len(l.detail().Partitions); n != len(d.Partitions)-1 {

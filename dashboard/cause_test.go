@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	breakers "github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -40,7 +41,7 @@ func TestTheCommonestFailureIsTheCause(t *testing.T) {
 			l.now += recently + time.Second
 			l.failed(5, policy.ClassNetwork, "", policy.None)
 		}, "network ×5"},
-		{"opened by hand", func(l *log) { l.tell(moved(policy.StateClosed, policy.StateForcedOpen, policy.CauseForced, nil)) }, ""},
+		{"opened by hand", func(l *log) { l.tell(moved(policy.StateClosed, policy.StateForcedOpen, breakers.Forced, nil)) }, ""},
 		{"all is well", func(l *log) {
 			l.calls(100, policy.ClassSuccess, "200", policy.None, time.Millisecond)
 			l.failed(1, policy.ClassServer, "503", policy.None)

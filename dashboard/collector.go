@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -53,7 +54,7 @@ func (c *collector) tile(now time.Duration, name string) *tile {
 	if t := tiles[name]; t != nil {
 		return t
 	}
-	return tiles[policy.Overflow]
+	return tiles[terms.Overflow]
 }
 
 // forget begins anew.
@@ -78,7 +79,7 @@ func (c *collector) expect(now time.Duration, names ...string) {
 			makeRoom(now, next)
 		}
 		if len(next) >= maxTiles {
-			name = policy.Overflow // one more than the bound, and the last
+			name = terms.Overflow // one more than the bound, and the last
 		}
 		if next[name] == nil {
 			next[name] = newTile(now, name)
@@ -103,7 +104,7 @@ func (c *collector) shared(now time.Duration, name string) *tile {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now-c.full < roomPause {
-		return tiles[policy.Overflow]
+		return tiles[terms.Overflow]
 	}
 	return nil
 }

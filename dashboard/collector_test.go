@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	breakers "github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -64,40 +66,40 @@ func TestTileSaysWhy(t *testing.T) {
 		then  string
 	}{
 		{
-			"opened by its failure rate", moved(policy.StateClosed, policy.StateOpen, policy.CauseFailureRate,
+			"opened by its failure rate", moved(policy.StateClosed, policy.StateOpen, breakers.FailureRate,
 				&policy.Numbers{Calls: 40, Failures: 21, Rule: 0.5}), 8200 * time.Millisecond,
 			"open", toneTrouble, "failure 53 % ≥ 50 % of 40 calls", "next probe at the latest",
 		},
 		{
-			"opened by slow calls", moved(policy.StateClosed, policy.StateOpen, policy.CauseSlowRate,
+			"opened by slow calls", moved(policy.StateClosed, policy.StateOpen, breakers.SlowRate,
 				&policy.Numbers{Calls: 20, Slows: 17, Rule: 0.8}), time.Second,
 			"open", toneTrouble, "slow 85 % ≥ 80 % of 20 calls", "next probe at the latest",
 		},
 		{
-			"opened by failures in the window", moved(policy.StateClosed, policy.StateOpen, policy.CauseFailures,
+			"opened by failures in the window", moved(policy.StateClosed, policy.StateOpen, breakers.Failures,
 				&policy.Numbers{Failures: 5, Rule: 5}), time.Second,
 			"open", toneTrouble, "5 failures ≥ 5 in the window", "next probe at the latest",
 		},
 		{
-			"opened by a row of failures", moved(policy.StateClosed, policy.StateOpen, policy.CauseConsecutive,
+			"opened by a row of failures", moved(policy.StateClosed, policy.StateOpen, breakers.Consecutive,
 				&policy.Numbers{Rule: 20}), time.Second,
 			"open", toneTrouble, "20 failures in a row", "next probe at the latest",
 		},
 		{
 			"forced open by hand", policy.Event{
-				Kind: policy.KindBreakerMoved, To: policy.StateForcedOpen, Cause: policy.CauseForced, Code: "ann", Until: policy.Never,
+				Kind: policy.KindBreakerMoved, To: policy.StateForcedOpen, Cause: breakers.Forced, Code: "ann", Until: policy.Never,
 			}, 0, "forced_open", toneTrouble, "forced open by hand (ann): every call is refused", "ends",
 		},
 		{
-			"disabled", moved(policy.StateClosed, policy.StateDisabled, policy.CauseForced, nil), time.Minute,
+			"disabled", moved(policy.StateClosed, policy.StateDisabled, breakers.Forced, nil), time.Minute,
 			"disabled", toneHand, "disabled by hand: every call is let through", "ends",
 		},
 		{
-			"observing", moved(policy.StateClosed, policy.StateObserveOnly, policy.CauseForced, nil), time.Minute,
+			"observing", moved(policy.StateClosed, policy.StateObserveOnly, breakers.Forced, nil), time.Minute,
 			"observe_only", toneHand, "only observing by hand: nothing is refused", "ends",
 		},
 		{
-			"closed again", moved(policy.StateHalfOpen, policy.StateClosed, policy.CauseProbesPassed, nil), 0,
+			"closed again", moved(policy.StateHalfOpen, policy.StateClosed, breakers.ProbesPassed, nil), 0,
 			"closed", toneGood, "closed again: the probes succeeded", "",
 		},
 	} {
@@ -234,7 +236,7 @@ func TestStoryOfACall(t *testing.T) {
 	}
 	tell(0, policy.Event{Kind: policy.KindAttemptSent, Attempt: 1, Left: time.Second})
 	tell(40*time.Millisecond, policy.Event{Kind: policy.KindAttemptSettled, Attempt: 1, Class: policy.ClassServer, Code: "503", Took: 40 * time.Millisecond})
-	tell(0, policy.Event{Kind: policy.KindWaiting, Wait: policy.ForBackoff, Until: policy.Instant(l.now + 100*time.Millisecond), Attempt: 2})
+	tell(0, policy.Event{Kind: policy.KindWaiting, Wait: terms.ForBackoff, Until: policy.Instant(l.now + 100*time.Millisecond), Attempt: 2})
 	tell(100*time.Millisecond, policy.Event{
 		Kind: policy.KindAttemptRefused, Reason: policy.BudgetExhausted, Attempt: 2,
 		Numbers: &policy.Numbers{Level: 0.2, Ratio: 0.3, Successes: 12, Window: time.Second},

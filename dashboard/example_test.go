@@ -13,6 +13,7 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/dashboard"
+	"github.com/gabion-go/gabion/internal/recording"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/gabion-go/gabion/record"
 )
@@ -102,7 +103,7 @@ func ExampleReplay() {
 
 	page := dashboard.Replay(dashboard.Config{Title: "last night"}, 10, func() iter.Seq2[time.Time, gabion.Event] {
 		return func(yield func(time.Time, gabion.Event) bool) {
-			for e, err := range record.Entries(bytes.NewReader(file.Bytes())) {
+			for e, err := range recording.Entries(bytes.NewReader(file.Bytes())) {
 				if err != nil || !yield(e.Time(e.Event.At), e.Event) {
 					return
 				}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	breakers "github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -323,7 +324,7 @@ func TestTableTellsTimeoutsApart(t *testing.T) {
 		p.Observe(t.Context(), e)
 	}
 	p.Observe(t.Context(), gabion.Event{
-		Kind: policy.KindBreakerMoved, Dependency: "bank", To: policy.StateOpen, Cause: policy.CauseConsecutive, Numbers: &policy.Numbers{Rule: 20},
+		Kind: policy.KindBreakerMoved, Dependency: "bank", To: policy.StateOpen, Cause: breakers.Consecutive, Numbers: &policy.Numbers{Rule: 20},
 	})
 	text := ask(p, "GET", "/").Body.String()
 	for _, want := range []string{"timeout, attempt timeout 1×", "timeout, idle timeout 1×", "open since ", "): 20 failures in a row"} {

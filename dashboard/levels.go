@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gabion-go/gabion/internal/formulas"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -120,7 +121,7 @@ func thousands(v float64) string {
 // another would fit better.
 func (v *vitals) timeoutLevel(e *evidence) string {
 	t := &v.timeout
-	if t.Basis == policy.TimeoutFixed {
+	if t.Basis == terms.TimeoutFixed {
 		to, why := formulas.ProposeAttempt(v.policy, v.sample(e))
 		if to == 0 {
 			return ""
@@ -129,14 +130,14 @@ func (v *vitals) timeoutLevel(e *evidence) string {
 	}
 	text, share := fmt.Sprintf("attempt timeout: %s now, ", span(t.Attempt)), strings.TrimSuffix(t.Percentile.String(), "%")
 	switch t.Basis {
-	case policy.TimeoutStretched:
+	case terms.TimeoutStretched:
 		return text + "since attempts were cut off in series, and those that may go on are answered"
-	case policy.TimeoutTooFew:
+	case terms.TimeoutTooFew:
 		return text + fmt.Sprintf("the upper bound: %d of the %d latencies that p%s needs are known", t.Samples, t.Needed, share)
-	case policy.TimeoutMeasured:
+	case terms.TimeoutMeasured:
 		return text + fmt.Sprintf("measured: p%s of %s, %s cut off before", share,
 			plural(t.Samples+t.Cut, "attempt", "attempts"), plural(t.Cut, "was", "were"))
-	case policy.TimeoutHopeless:
+	case terms.TimeoutHopeless:
 		return text + "since hardly any attempt succeeds that takes longer; one in 16 has the upper bound"
 	}
 	return text + fmt.Sprintf("longer than measured: %s cut off, so p%s is not known", plural(t.Cut, "was", "were"), share)

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"time"
 
+	breakers "github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/why"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -125,9 +126,9 @@ func (t *tile) probed(b *breaker, h headline) {
 // cycles reports whether a move is from open to probing, or back because of the probes.
 func cycles(e *policy.Event) bool {
 	switch e.Cause {
-	case policy.CauseCooldownOver, policy.CauseCallsRefused:
+	case breakers.CooldownOver, breakers.CallsRefused:
 		return e.To == policy.StateHalfOpen
-	case policy.CauseProbeFailed, policy.CauseProbeExpired:
+	case breakers.ProbeFailed, breakers.ProbeExpired:
 		return e.To == policy.StateOpen
 	}
 	return false

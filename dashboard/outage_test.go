@@ -6,20 +6,21 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	breakers "github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/why"
 	"github.com/gabion-go/gabion/policy"
 )
 
 // opens tells that the breaker opened, and n times that a probe failed.
 func (l *log) opens(n int) {
-	e := moved(policy.StateClosed, policy.StateOpen, policy.CauseConsecutive, &policy.Numbers{Rule: 20})
+	e := moved(policy.StateClosed, policy.StateOpen, breakers.Consecutive, &policy.Numbers{Rule: 20})
 	e.Until = policy.Instant(l.now + 2*time.Second)
 	l.tell(e)
 	for range n {
 		l.now += 100 * time.Millisecond
-		l.tell(moved(policy.StateOpen, policy.StateHalfOpen, policy.CauseCallsRefused, nil))
+		l.tell(moved(policy.StateOpen, policy.StateHalfOpen, breakers.CallsRefused, nil))
 		l.tell(policy.Event{Kind: policy.KindAttemptSettled, Attempt: 1, Class: policy.ClassServer, Code: "503"})
-		e := moved(policy.StateHalfOpen, policy.StateOpen, policy.CauseProbeFailed, &policy.Numbers{Calls: 1, Failures: 1})
+		e := moved(policy.StateHalfOpen, policy.StateOpen, breakers.ProbeFailed, &policy.Numbers{Calls: 1, Failures: 1})
 		e.Until = policy.Instant(l.now + 2*time.Second)
 		l.tell(e)
 	}
@@ -36,7 +37,7 @@ func TestProbesDontPushOutWhatItBeganWith(t *testing.T) {
 		{At: l.now.Milliseconds(), Kind: "breaker_moved", Text: "108 probes failed", Since: (began + 100*time.Millisecond).Milliseconds(), Last: "503"},
 		{At: began.Milliseconds(), Kind: "breaker_moved", Text: why.Why(policy.Event{
 			Kind: policy.KindBreakerMoved, From: policy.StateClosed, To: policy.StateOpen, Numbers: &policy.Numbers{Rule: 20},
-			Cause: policy.CauseConsecutive, At: policy.Instant(began), Until: policy.Instant(began + 2*time.Second),
+			Cause: breakers.Consecutive, At: policy.Instant(began), Until: policy.Instant(began + 2*time.Second),
 		})},
 	}
 	if len(d.News) != 2 || d.News[0] != want[0] || d.News[1] != want[1] {
@@ -46,11 +47,11 @@ func TestProbesDontPushOutWhatItBeganWith(t *testing.T) {
 	if n.Head != "open" || n.Since != began.Milliseconds() || n.Text != "20 failures in a row" || n.More != "108 probes failed, last: 503" || n.Until != (l.now+2*time.Second).Milliseconds() {
 		t.Errorf("%+v", n)
 	}
-	l.tell(moved(policy.StateOpen, policy.StateHalfOpen, policy.CauseCallsRefused, nil))
+	l.tell(moved(policy.StateOpen, policy.StateHalfOpen, breakers.CallsRefused, nil))
 	if n := l.row().Notes[0]; n.Text != "20 failures in a row" || n.Since != began.Milliseconds() || !strings.HasPrefix(n.More, "108 probes failed, last: 503; probing: ") || n.Tone != toneTrouble {
 		t.Errorf("while it probes: %+v", n)
 	}
-	l.tell(moved(policy.StateHalfOpen, policy.StateClosed, policy.CauseProbesPassed, &policy.Numbers{Calls: 1}))
+	l.tell(moved(policy.StateHalfOpen, policy.StateClosed, breakers.ProbesPassed, &policy.Numbers{Calls: 1}))
 	if r := l.row(); r.Tone != toneGood || r.Notes[0].Text != "closed again: 1 of 1 probe succeeded" {
 		t.Errorf("when it is over: %+v", r.Notes)
 	}
@@ -72,9 +73,9 @@ func TestProbesAreFoldedByPartition(t *testing.T) {
 	for range 50 {
 		for _, host := range []string{"a", "b"} {
 			for _, to := range []policy.BreakerState{policy.StateHalfOpen, policy.StateOpen} {
-				e := moved(policy.StateOpen, to, policy.CauseProbeExpired, nil)
+				e := moved(policy.StateOpen, to, breakers.ProbeExpired, nil)
 				if to == policy.StateHalfOpen {
-					e = moved(policy.StateOpen, to, policy.CauseCooldownOver, nil)
+					e = moved(policy.StateOpen, to, breakers.CooldownOver, nil)
 				}
 				e.Partition = host
 				l.tell(e)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	breakers "github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -23,7 +24,7 @@ func recording() iter.Seq2[time.Time, gabion.Event] {
 			e := gabion.Event{Dependency: "bank", At: policy.Instant(s) * policy.Instant(time.Second), Call: uint64(s + 1)}
 			if s == 300 {
 				m := e
-				m.Kind, m.From, m.To, m.Cause, m.Call = policy.KindBreakerMoved, policy.StateClosed, policy.StateOpen, policy.CauseConsecutive, 0
+				m.Kind, m.From, m.To, m.Cause, m.Call = policy.KindBreakerMoved, policy.StateClosed, policy.StateOpen, breakers.Consecutive, 0
 				m.Until, m.Numbers = e.At.Add(time.Minute), &policy.Numbers{Rule: 20}
 				if !yield(at, m) {
 					return

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	breakers "github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/why"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -66,19 +67,19 @@ func whyMoved(e *policy.Event) string {
 		n = &policy.Numbers{}
 	}
 	switch e.Cause {
-	case policy.CauseFailureRate:
+	case breakers.FailureRate:
 		return fmt.Sprintf("failure %s ≥ %s of %s", share(n.Failures, n.Calls), percent(n.Rule), plural(n.Calls, "call", "calls"))
-	case policy.CauseSlowRate:
+	case breakers.SlowRate:
 		return fmt.Sprintf("slow %s ≥ %s of %s", share(n.Slows, n.Calls), percent(n.Rule), plural(n.Calls, "call", "calls"))
-	case policy.CauseFailures:
+	case breakers.Failures:
 		return fmt.Sprintf("%s ≥ %s in the window", plural(n.Failures, "failure", "failures"), trimmed(n.Rule))
-	case policy.CauseConsecutive:
+	case breakers.Consecutive:
 		return fmt.Sprintf("%s failures in a row", trimmed(n.Rule))
 	}
-	if n.Calls > 0 && e.Cause == policy.CauseProbeFailed {
+	if n.Calls > 0 && e.Cause == breakers.ProbeFailed {
 		return fmt.Sprintf("%d of %s failed", n.Failures, plural(n.Calls, "probe", "probes"))
 	}
-	if n.Calls > 0 && e.Cause == policy.CauseProbesPassed {
+	if n.Calls > 0 && e.Cause == breakers.ProbesPassed {
 		return fmt.Sprintf("%d of %s succeeded", n.Calls-n.Failures, plural(n.Calls, "probe", "probes"))
 	}
 	return causeWords[e.Cause] + byWhom(e)
@@ -93,16 +94,16 @@ func byWhom(e *policy.Event) string {
 }
 
 var causeWords = map[policy.BreakerCause]string{
-	policy.CauseProbeFailed:  "the probes failed",
-	policy.CauseProbesPassed: "the probes succeeded",
-	policy.CauseProbeExpired: "a probe did not end in time",
-	policy.CauseCooldownOver: "the open time is over",
-	policy.CauseCallsRefused: "enough calls were refused for one to probe",
-	policy.CauseForced:       "by hand",
-	policy.CauseIsolated:     "isolated by hand",
-	policy.CauseReleased:     "the isolation was released",
-	policy.CauseReset:        "reset by hand",
-	policy.CauseOverrideOver: "the override is over",
+	breakers.ProbeFailed:  "the probes failed",
+	breakers.ProbesPassed: "the probes succeeded",
+	breakers.ProbeExpired: "a probe did not end in time",
+	breakers.CooldownOver: "the open time is over",
+	breakers.CallsRefused: "enough calls were refused for one to probe",
+	breakers.Forced:       "by hand",
+	breakers.Isolated:     "isolated by hand",
+	breakers.Released:     "the isolation was released",
+	breakers.WasReset:     "reset by hand",
+	breakers.OverrideOver: "the override is over",
 }
 
 func share(part, of int64) string {

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gabion-go/gabion/fleet"
 	"github.com/gabion-go/gabion/fleet/fleettest"
+	"github.com/gabion-go/gabion/internal/fleetlook"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -70,7 +70,7 @@ func TestWhatIsSeenOfAFleet(t *testing.T) {
 		other.Timeout.Call = time.Minute
 		a, b, c := join(t, store, shared()), join(t, store, shared()), join(t, store, other)
 		load(t.Context(), 12*time.Second, []int{100, 0, 0}, a, b, c)
-		v, err := fleet.Look(t.Context(), store, "gabion")
+		v, err := fleetlook.Look(t.Context(), store, "gabion")
 		if err != nil || len(v.Members) != 3 || len(v.Unread) != 0 {
 			t.Fatalf("%+v, %v", v, err)
 		}
@@ -87,7 +87,7 @@ func TestWhatIsSeenOfAFleet(t *testing.T) {
 			t.Errorf("%v, shares of %v, %d calls", hashes, sum, calls)
 		}
 		a.Close()
-		if v, _ = fleet.Look(t.Context(), store, "gabion"); len(v.Members) != 3 {
+		if v, _ = fleetlook.Look(t.Context(), store, "gabion"); len(v.Members) != 3 {
 			t.Errorf("%+v", v.Members)
 		}
 		gone := 0

@@ -68,18 +68,3 @@ func ExampleOverrides() {
 	// payments rate 50/s ada INC-123 true
 	// <nil>
 }
-
-func ExampleLook() {
-	ctx, store := context.Background(), store()
-	registry, _ := gabion.NewRegistry(map[string]policy.Policy{"payments": {}})
-	member, _ := fleet.Join(ctx, registry, store, fleet.Options{Name: "shop", ID: "pod-17", Version: "v1.4.2"})
-	defer member.Close()
-	view, err := fleet.Look(ctx, store, "shop")
-	for _, m := range view.Members {
-		fmt.Println(m.ID, m.Version, m.Dependencies[0].Name)
-	}
-	fmt.Println(err)
-	// Output:
-	// pod-17 v1.4.2 payments
-	// <nil>
-}

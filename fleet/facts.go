@@ -24,27 +24,11 @@ type gathered struct {
 
 type openBreaker struct{ dependency, partition string }
 
-// processFacts are what a report says of the process. They are under the name of no dependency.
-type processFacts struct {
-	Version  string `json:"ver,omitempty"`
-	Policies string `json:"pol,omitempty"` // a hash
-	At       int64  `json:"at,omitempty"`  // milliseconds of the store's clock since 1970, when it was written; zero before the store first answered
-	Lost     bool   `json:"lost,omitempty"`
-}
-
-// dependencyFacts are what it says of a dependency.
+// dependencyFacts are what a report says of a dependency.
 type dependencyFacts struct {
-	Calls     int64    `json:"c,omitempty"` // that have ended, since the process began
-	Succeeded int64    `json:"s,omitempty"`
-	Refused   int64    `json:"r,omitempty"` // that ended before an attempt was sent
-	P99       int64    `json:"p,omitempty"` // microseconds that a good attempt takes
-	Open      []string `json:"o,omitempty"` // partitions whose breaker is open or half open; "" is that of calls without one
-
+	fleet.DependencyFacts
 	Learned *learnedFacts `json:"k,omitempty"`
 }
-
-// process is the key of a report's processFacts.
-const process = ""
 
 // mostOpen bounds how many open breakers of one dependency are reported.
 const mostOpen = 16
@@ -70,11 +54,11 @@ func (m *Member) gather() map[string]json.RawMessage {
 	for name := range of {
 		all[name] = encoded(of[name])
 	}
-	f := processFacts{Version: m.o.Version, Policies: hex.EncodeToString(hash.Sum(nil)[:6]), Lost: m.force.Lost}
+	f := fleet.ProcessFacts{Version: m.o.Version, Policies: hex.EncodeToString(hash.Sum(nil)[:6]), Lost: m.force.Lost}
 	if !m.heard.IsZero() {
 		f.At = m.heard.Add(time.Since(m.at)).UnixMilli()
 	}
-	all[process] = encoded(f)
+	all[fleet.Process] = encoded(f)
 	return all
 }
 
@@ -89,10 +73,9 @@ func encoded(v any) json.RawMessage {
 
 func (m *Member) factsOf(name string, d *gabion.Dependency, s *gabion.Stats) dependencyFacts {
 	memory := adapter.Of(d).Memory()
-	f := dependencyFacts{
+	f := dependencyFacts{Learned: learnedOf(&memory), DependencyFacts: fleet.DependencyFacts{
 		Calls: s.Totals.Calls, Succeeded: s.Totals.Succeeded, Refused: s.Totals.Unsent, P99: s.Latency.P99.Microseconds(),
-		Learned: learnedOf(&memory),
-	}
+	}}
 	if n := m.needs.of[name]; n != nil && f.Learned != nil {
 		n.hydrated = true // it has something of its own
 	}
@@ -145,14 +128,14 @@ func known(reports []fleet.Report, now time.Time, old *fleet.Pool) json.RawMessa
 	k := knownFacts{At: now.UnixMilli(), Open: map[string]map[string]int{}, Learned: learned(reports, now, before.Learned)}
 	for i := range reports {
 		r := &reports[i]
-		p, _ := factsIn[processFacts](r, process)
+		p, _ := fleet.FactsIn[fleet.ProcessFacts](r, fleet.Process)
 		if age := now.Sub(time.UnixMilli(p.At)); r.Leaves || age > fresh || age < -fresh {
 			continue
 		}
 		k.Members++
 		for name := range r.Facts {
-			f, ok := factsIn[dependencyFacts](r, name)
-			if name == process || !ok {
+			f, ok := fleet.FactsIn[dependencyFacts](r, name)
+			if name == fleet.Process || !ok {
 				continue
 			}
 			for _, partition := range f.Open[:min(len(f.Open), mostOpen)] {
@@ -174,14 +157,6 @@ func known(reports []fleet.Report, now time.Time, old *fleet.Pool) json.RawMessa
 
 // witnesses is how many processes must find a dependency broken.
 func (k *knownFacts) witnesses() int { return max(leastWitnesses, k.Members/oneIn) }
-
-func factsIn[T any](r *fleet.Report, key string) (f T, ok bool) {
-	raw, found := r.Facts[key]
-	if !found || json.Unmarshal(raw, &f) != nil {
-		return f, false
-	}
-	return f, true
-}
 
 // learn makes the breakers doubt what others find broken.
 func (m *Member) learn(p *fleet.Pool) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gabion-go/gabion/fleet"
 	"github.com/gabion-go/gabion/fleet/fleettest"
+	"github.com/gabion-go/gabion/internal/fleetlook"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -74,7 +75,7 @@ func TestClosedWhileARenewalIsOut(t *testing.T) {
 				t.Errorf("closed %d ms after it joined: %v", n*50, err)
 			}
 		}
-		v, err := fleet.Look(t.Context(), store, "gabion")
+		v, err := fleetlook.Look(t.Context(), store, "gabion")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -99,13 +99,13 @@ func learned(reports []fleet.Report, now time.Time, before map[string]learnedFac
 	said, members := map[string][]witness{}, 0
 	for i := range reports {
 		r := &reports[i]
-		p, _ := factsIn[processFacts](r, process)
+		p, _ := fleet.FactsIn[fleet.ProcessFacts](r, fleet.Process)
 		if !young(p.At, now) {
 			continue
 		}
 		members++
 		for name := range r.Facts {
-			if f, ok := factsIn[dependencyFacts](r, name); ok && name != process && f.Learned != nil {
+			if f, ok := fleet.FactsIn[dependencyFacts](r, name); ok && name != fleet.Process && f.Learned != nil {
 				said[name] = append(said[name], witness{p.At, f.Learned})
 			}
 		}

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"strings"
 	"time"
 
 	"github.com/gabion-go/gabion"
@@ -144,15 +143,6 @@ const (
 )
 
 func (n *need) resource(kind string) string { return n.name + " " + kind }
-
-// dependencyOf returns the dependency and the limit in the name of a resource.
-func dependencyOf(resource string) (dependency, kind string) {
-	i := strings.LastIndexByte(resource, ' ')
-	if i < 0 {
-		return resource, ""
-	}
-	return resource[:i], resource[i+1:]
-}
 
 func (n *need) wantRate(now clock.Instant, p *policy.Policy, lost float64, force amounts) fleet.Demand {
 	d := fleet.Demand{Resource: n.resource(ofRate), Total: float64(p.RateLimit.Rate), Lost: lost}

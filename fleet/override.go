@@ -91,12 +91,12 @@ var ErrNotInForce = errors.New("fleet: no such override is in force")
 // Steer makes an override, and returns it as it is in force. Processes of the fleet follow at their next renewal,
 // which is at most a second away, also those that start later. If the store fails, the override
 // may be in force all the same: [Overrides] says.
-func Steer(ctx context.Context, s Store, fleet string, o Override) (Override, error) {
-	if err := errors.Join(validFleet(fleet), o.check()); err != nil {
+func Steer(ctx context.Context, s Store, name string, o Override) (Override, error) {
+	if err := errors.Join(validFleet(name), o.check()); err != nil {
 		return Override{}, err
 	}
 	o.ID = randomID()
-	err := amend(ctx, s, fleet, func(all *[]Override, now time.Time) error {
+	err := amend(ctx, s, name, func(all *[]Override, now time.Time) error {
 		o.At, o.Until = now, now.Add(o.For)
 		*all = append(*all, o)
 		return shorten(all, now)
@@ -109,11 +109,11 @@ func Steer(ctx context.Context, s Store, fleet string, o Override) (Override, er
 
 // Lift ends an override before its time. Who and why are for the audit, and may not be empty. The error is [ErrNotInForce]
 // for one that is not in force.
-func Lift(ctx context.Context, s Store, fleet, id, who, why string) error {
-	if err := errors.Join(validFleet(fleet), text("who", who), text("why", why)); err != nil {
+func Lift(ctx context.Context, s Store, name, id, who, why string) error {
+	if err := errors.Join(validFleet(name), text("who", who), text("why", why)); err != nil {
 		return err
 	}
-	return amend(ctx, s, fleet, func(all *[]Override, now time.Time) error {
+	return amend(ctx, s, name, func(all *[]Override, now time.Time) error {
 		i := slices.IndexFunc(*all, func(o Override) bool { return o.ID == id && o.Active(now) })
 		if i < 0 {
 			return ErrNotInForce
@@ -126,11 +126,11 @@ func Lift(ctx context.Context, s Store, fleet, id, who, why string) error {
 
 // Overrides returns the overrides of a fleet, the oldest first, those included that have ended and are kept for the audit:
 // a hundred in all. Now is the time of the store's clock.
-func Overrides(ctx context.Context, s Store, fleet string) (all []Override, now time.Time, err error) {
-	if err := validFleet(fleet); err != nil {
+func Overrides(ctx context.Context, s Store, name string) (all []Override, now time.Time, err error) {
+	if err := validFleet(name); err != nil {
 		return nil, time.Time{}, err
 	}
-	key := overridesKey(fleet)
+	key := fleet.OverridesKey(name)
 	r, err := s.Do(ctx, Batch{Get: []string{key}})
 	if err != nil {
 		return nil, time.Time{}, err
@@ -140,8 +140,8 @@ func Overrides(ctx context.Context, s Store, fleet string) (all []Override, now 
 }
 
 // amend changes the record under compare-and-set.
-func amend(ctx context.Context, s Store, fleet string, change func(*[]Override, time.Time) error) error {
-	key := overridesKey(fleet)
+func amend(ctx context.Context, s Store, name string, change func(*[]Override, time.Time) error) error {
+	key := fleet.OverridesKey(name)
 	for range maxSwaps {
 		r, err := s.Do(ctx, Batch{Get: []string{key}})
 		if err != nil {
@@ -275,11 +275,6 @@ func text(what, s string) error {
 
 // randomID is short enough to be typed, and is not guessed or met twice among a hundred.
 func randomID() string { return strings.ToLower(rand.Text()[:8]) }
-
-// The keys of a fleet.
-func podsKey(fleet string) string      { return fleet + "/pods/" }
-func poolKey(fleet string) string      { return fleet + "/pool" }
-func overridesKey(fleet string) string { return fleet + "/overrides" }
 
 // validFleet says what is wrong with the name of a fleet. All stores can hold what it allows.
 func validFleet(name string) error {

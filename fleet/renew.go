@@ -115,8 +115,8 @@ func (m *Member) report(ctx context.Context) (asked clock.Instant, r Result, err
 	}
 	key := m.o.Name
 	return m.ask(ctx, Batch{
-		Puts: []Put{{Key: podsKey(key) + m.o.ID, Value: value, Lasts: remembered * m.o.Lease}},
-		Get:  []string{poolKey(key), overridesKey(key)},
+		Puts: []Put{{Key: fleet.PodsKey(key) + m.o.ID, Value: value, Lasts: remembered * m.o.Lease}},
+		Get:  []string{fleet.PoolKey(key), fleet.OverridesKey(key)},
 	})
 }
 
@@ -126,7 +126,7 @@ const remembered = 3
 // read takes overrides and pool from an answer.
 func (m *Member) read(r *Result) (*fleet.Pool, error) {
 	m.follow(r)
-	item, found := r.Items[poolKey(m.o.Name)]
+	item, found := r.Items[fleet.PoolKey(m.o.Name)]
 	if !found {
 		return nil, nil
 	}
@@ -136,8 +136,8 @@ func (m *Member) read(r *Result) (*fleet.Pool, error) {
 // divide divides the pool anew, unless another process is quicker: then that one's division counts. It
 // returns the pool as it is then.
 func (m *Member) divide(ctx context.Context) (asked clock.Instant, r Result, pool *fleet.Pool, err error) {
-	key := poolKey(m.o.Name)
-	asked, r, err = m.ask(ctx, Batch{Get: []string{key}, List: podsKey(m.o.Name)})
+	key := fleet.PoolKey(m.o.Name)
+	asked, r, err = m.ask(ctx, Batch{Get: []string{key}, List: fleet.PodsKey(m.o.Name)})
 	if err != nil {
 		return asked, r, nil, err
 	}
@@ -164,7 +164,7 @@ func (m *Member) divide(ctx context.Context) (asked clock.Instant, r Result, poo
 }
 
 func (m *Member) readPool(r *Result) (*fleet.Pool, error) {
-	item, found := r.Items[poolKey(m.o.Name)]
+	item, found := r.Items[fleet.PoolKey(m.o.Name)]
 	if !found {
 		return nil, nil
 	}
@@ -187,7 +187,7 @@ func parseReports(r *Result) []fleet.Report {
 
 // look reads the overrides between two renewals.
 func (m *Member) look(ctx context.Context) {
-	if _, r, err := m.ask(ctx, Batch{Get: []string{overridesKey(m.o.Name)}}); err == nil {
+	if _, r, err := m.ask(ctx, Batch{Get: []string{fleet.OverridesKey(m.o.Name)}}); err == nil {
 		m.follow(&r)
 		m.note(func(*Status) {})
 	}
@@ -202,7 +202,7 @@ func (m *Member) leave() {
 	if err == nil {
 		settle(m)
 		ctx := context.Background()
-		_, _, err = m.ask(ctx, Batch{Puts: []Put{{Key: podsKey(m.o.Name) + m.o.ID, Value: value, Lasts: remembered * m.o.Lease}}})
+		_, _, err = m.ask(ctx, Batch{Puts: []Put{{Key: fleet.PodsKey(m.o.Name) + m.o.ID, Value: value, Lasts: remembered * m.o.Lease}}})
 	}
 	m.left(err)
 }

@@ -82,7 +82,7 @@ func shares(demands []fleet.Demand, all amounts) []Share {
 	list := make([]Share, len(demands))
 	for i := range demands {
 		d := &demands[i]
-		dependency, limit := dependencyOf(d.Resource)
+		dependency, limit := fleet.DependencyOf(d.Resource)
 		list[i] = Share{Dependency: dependency, Limit: limit, Amount: all.of(d.Resource), Of: d.Total, Wants: d.Want}
 	}
 	return list

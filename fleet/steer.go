@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/internal/fleet"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -38,7 +39,7 @@ func (m *Member) follow(r *Result) {
 	for i := range s.all {
 		known[s.all[i].ID] = s.ends[i]
 	}
-	item := r.Items[overridesKey(m.o.Name)]
+	item := r.Items[fleet.OverridesKey(m.o.Name)]
 	if item.Version != s.version {
 		all, err := parseOverrides(item.Value)
 		if err != nil {

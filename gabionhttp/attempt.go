@@ -10,6 +10,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/internal/outcome"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -43,7 +44,7 @@ func (c *exchange) nextAttempt() *httpAttempt {
 
 // answered says what an attempt's answer means.
 func (f *httpAttempt) answered(now func() time.Time) policy.Outcome {
-	if f.rpc != nil && f.rpc.judged && f.rpc.code != policy.GRPCOK {
+	if f.rpc != nil && f.rpc.judged && f.rpc.code != grpccode.OK {
 		return f.rpcFailure()
 	}
 	var said gabion.KeyProblem

@@ -78,7 +78,7 @@ func TestTheCallersOwnBodyIsNobodyElsesFailure(t *testing.T) {
 		length int64
 		body   func() io.Reader
 		again  bool // there is a GetBody
-		effect gabion.Effect
+		effect policy.Effect
 	}{
 		{"it fails as net/http's do", int64(2 * len(half)), func() io.Reader { return breaks(io.ErrUnexpectedEOF) }, false, policy.UnknownEffect},
 		{"of unknown length", -1, func() io.Reader { return breaks(io.ErrUnexpectedEOF) }, false, policy.UnknownEffect},

@@ -17,7 +17,7 @@ import (
 // scheme, host and the beginning of the path are the endpoint's.
 
 // aim makes a copy of the caller's request one for an endpoint. A request that a redirect led on is sent where that points.
-func (c *exchange) aim(out *http.Request, to gabion.Endpoint) error {
+func (c *exchange) aim(out *http.Request, to policy.Endpoint) error {
 	if to.URL == "" || out.URL == nil || c.req.Response != nil {
 		return nil
 	}

@@ -152,20 +152,20 @@ func (f *Faults) warn(injected bool) {
 	log.Warn("gabionhttp: faults are injected on purpose", "always", strings.Join(always, ", "), "by_header", f.Header, "injected", count, "since_last_warning", fresh)
 }
 
-// InjectedError is the error of a request that a [Faults] made fail. It wraps the error
+// injectedError is the error of a request that a [Faults] made fail. It wraps the error
 // that net/http would have returned.
-type InjectedError struct {
+type injectedError struct {
 	Fault Fault
 	Err   error
 }
 
 // Error implements error.
-func (e *InjectedError) Error() string {
+func (e *injectedError) Error() string {
 	return fmt.Sprintf("injected fault (%s): %v", e.Fault, e.Err)
 }
 
 // Unwrap returns what net/http would have returned.
-func (e *InjectedError) Unwrap() error { return e.Err }
+func (e *injectedError) Unwrap() error { return e.Err }
 
 // RoundTrip implements http.RoundTripper. It never changes req.
 func (f *Faults) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -204,12 +204,12 @@ func (f Fault) before(req *http.Request) (*http.Response, error) {
 		return nil, f.broken("read", syscall.ECONNRESET)
 	case "black_hole":
 		if err := wait(req.Context(), maxAdd); err != nil {
-			return nil, &InjectedError{f, err}
+			return nil, &injectedError{f, err}
 		}
 		return nil, f.broken("read", syscall.ETIMEDOUT)
 	case "slow":
 		if err := wait(req.Context(), f.Add); err != nil {
-			return nil, &InjectedError{f, err}
+			return nil, &injectedError{f, err}
 		}
 	case "errors":
 		if !f.AfterWork {
@@ -240,7 +240,7 @@ func (f Fault) after(req *http.Request, resp *http.Response) (*http.Response, er
 }
 
 func (f Fault) broken(op string, cause syscall.Errno) error {
-	return &InjectedError{f, &net.OpError{Op: op, Net: "tcp", Err: cause}}
+	return &injectedError{f, &net.OpError{Op: op, Net: "tcp", Err: cause}}
 }
 
 // response is an error that no server sent.
@@ -275,7 +275,7 @@ type faultyBody struct {
 func (b *faultyBody) Read(p []byte) (int, error) {
 	switch {
 	case b.fault.Kind == "cut_body" && (b.begun || len(p) == 0):
-		return 0, &InjectedError{b.fault, io.ErrUnexpectedEOF}
+		return 0, &injectedError{b.fault, io.ErrUnexpectedEOF}
 	case b.fault.Kind == "cut_body":
 		b.begun = true
 		n, _ := b.ReadCloser.Read(p[:1])
@@ -283,7 +283,7 @@ func (b *faultyBody) Read(p []byte) (int, error) {
 	case !b.begun:
 		b.begun = true
 		if err := wait(b.ctx, b.fault.Add); err != nil {
-			return 0, &InjectedError{b.fault, err}
+			return 0, &injectedError{b.fault, err}
 		}
 	}
 	return b.ReadCloser.Read(p)

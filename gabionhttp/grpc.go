@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -75,8 +76,8 @@ func (r *rpcEnd) readHeader(h http.Header) bool {
 	if code == "" {
 		return false
 	}
-	r.known, r.code = true, policy.GRPCUnknown
-	if n, err := strconv.ParseUint(code, 10, 8); err == nil && n <= uint64(policy.GRPCUnauthenticated) {
+	r.known, r.code = true, grpccode.Unknown
+	if n, err := strconv.ParseUint(code, 10, 8); err == nil && n <= uint64(grpccode.Unauthenticated) {
 		r.code = policy.GRPCCode(n)
 	}
 	r.readHints(h)
@@ -110,8 +111,8 @@ func (r *rpcEnd) readFrame(payload []byte) {
 	if r.known = json.Unmarshal(payload, &end) == nil; !r.known || end.Error == nil {
 		return
 	}
-	if r.code.UnmarshalText([]byte(end.Error.Code)) != nil || r.code == policy.GRPCOK {
-		r.code = policy.GRPCUnknown
+	if r.code.UnmarshalText([]byte(end.Error.Code)) != nil || r.code == grpccode.OK {
+		r.code = grpccode.Unknown
 	}
 	h := make(http.Header)
 	for name, values := range end.Metadata {
@@ -125,14 +126,14 @@ func (r *rpcEnd) readFrame(payload []byte) {
 // failure is what the end means; a zero class means that the call succeeded.
 func (f *httpAttempt) rpcFailure() (o policy.Outcome) {
 	r, c := f.rpc, f.of
-	if r.code == policy.GRPCOK {
+	if r.code == grpccode.OK {
 		return o
 	}
 	o = classify.Rules{GRPC: *c.codes}.GRPCCode(r.code)
 	switch {
-	case r.code == policy.GRPCCancelled && f.Context.Err() == nil: // the caller did not cancel it
+	case r.code == grpccode.Cancelled && f.Context.Err() == nil: // the caller did not cancel it
 		o.Class = policy.ClassUnclassified
-	case r.code == policy.GRPCDeadlineExceeded && f.late():
+	case r.code == grpccode.DeadlineExceeded && f.late():
 		o.Class = policy.ClassTimeout
 	}
 	n, err := int64(-1), error(nil)
@@ -157,11 +158,11 @@ func (f *httpAttempt) rpcFailure() (o policy.Outcome) {
 // trusted is believed that nothing was done.
 func (f *httpAttempt) declinedRPC(o *policy.Outcome) {
 	switch f.rpc.code {
-	case policy.GRPCUnavailable, policy.GRPCResourceExhausted:
-		if o.Class == policy.ClassServer || f.rpc.code == policy.GRPCResourceExhausted {
+	case grpccode.Unavailable, grpccode.ResourceExhausted:
+		if o.Class == policy.ClassServer || f.rpc.code == grpccode.ResourceExhausted {
 			o.Class, o.Alone, o.Busy = policy.ClassThrottled, !o.Stop, o.Stop
 		}
-	case policy.GRPCDeadlineExceeded:
+	case grpccode.DeadlineExceeded:
 		o.Class = policy.ClassTimeout
 	}
 	if f.of.ours {
@@ -254,7 +255,7 @@ func (r *rpcEnd) ended(resp *http.Response) {
 	case r.body.unread: // the server did tell
 		r.known = true
 	default: // what was cut off, or lost its trailers on the way, is no success
-		r.known, r.code = true, policy.GRPCUnknown
+		r.known, r.code = true, grpccode.Unknown
 	}
 }
 
@@ -264,7 +265,7 @@ func (f *httpAttempt) rpcBroke() error {
 		return nil
 	}
 	f.rpc.ended(f.resp)
-	if f.rpc.code == policy.GRPCDeadlineExceeded && f.over(f.of.req.Context()) { // by the caller's own clock
+	if f.rpc.code == grpccode.DeadlineExceeded && f.over(f.of.req.Context()) { // by the caller's own clock
 		return nil
 	}
 	switch o := f.rpcFailure(); {

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/gabion-go/gabion/policy"
+	"github.com/gabion-go/gabion/internal/grpccode"
 )
 
 // naiveFrames reads a whole body at once: the payload of the last frames, and whether a
@@ -45,7 +45,7 @@ func FuzzFrames(f *testing.F) {
 		s.end = func(payload []byte) {
 			got = append(got, bytes.Clone(payload))
 			r.readFrame(payload)
-			if r.code > policy.GRPCUnauthenticated {
+			if r.code > grpccode.Unauthenticated {
 				t.Errorf("code %d", r.code)
 			}
 		}

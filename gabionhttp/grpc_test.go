@@ -16,6 +16,7 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/gabionhttp"
 	"github.com/gabion-go/gabion/gabiontest"
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -70,8 +71,8 @@ func also(m map[string]string, name, value string) map[string]string { m[name] =
 // What an answer of gRPC says counts, and not its HTTP status of 200: in headers, in
 // trailers, or in the last frame.
 func TestIssue15_AnswersOfGRPCAreReadByTheirStatus(t *testing.T) {
-	ok, message := status(policy.GRPCOK), frame(0, "message")
-	down := func() map[string]string { return status(policy.GRPCUnavailable) }
+	ok, message := status(grpccode.OK), frame(0, "message")
+	down := func() map[string]string { return status(grpccode.Unavailable) }
 	for _, c := range []struct {
 		fact     string
 		answer   rpcAnswer
@@ -83,11 +84,11 @@ func TestIssue15_AnswersOfGRPCAreReadByTheirStatus(t *testing.T) {
 		{"unavailable, trailers only", rpcAnswer{header: down()}, 3, 3, policy.AttemptsExhausted},
 		{"unavailable, in trailers without a message", rpcAnswer{trailer: down()}, 3, 3, policy.AttemptsExhausted},
 		{"unavailable, after a message: it can't be taken back", rpcAnswer{body: []string{message}, trailer: down()}, 1, 1, policy.None},
-		{"not found is an answer", rpcAnswer{header: status(policy.GRPCNotFound)}, 1, 0, policy.NotRetryable},
-		{"not found after a message is no failure", rpcAnswer{body: []string{message}, trailer: status(policy.GRPCNotFound)}, 1, 0, policy.None},
-		{"a bug is a failure, and not known to be transient", rpcAnswer{header: status(policy.GRPCInternal)}, 1, 1, policy.UnclassifiedError},
-		{"a quota is the caller's matter", rpcAnswer{header: status(policy.GRPCResourceExhausted)}, 1, 0, policy.NotRetryable},
-		{"a conflict is repeated, and no failure", rpcAnswer{header: status(policy.GRPCAborted)}, 15, 0, policy.AttemptsExhausted},
+		{"not found is an answer", rpcAnswer{header: status(grpccode.NotFound)}, 1, 0, policy.NotRetryable},
+		{"not found after a message is no failure", rpcAnswer{body: []string{message}, trailer: status(grpccode.NotFound)}, 1, 0, policy.None},
+		{"a bug is a failure, and not known to be transient", rpcAnswer{header: status(grpccode.Internal)}, 1, 1, policy.UnclassifiedError},
+		{"a quota is the caller's matter", rpcAnswer{header: status(grpccode.ResourceExhausted)}, 1, 0, policy.NotRetryable},
+		{"a conflict is repeated, and no failure", rpcAnswer{header: status(grpccode.Aborted)}, 15, 0, policy.AttemptsExhausted},
 		{"an unknown code", rpcAnswer{header: map[string]string{"Grpc-Status": "99"}}, 1, 1, policy.UnclassifiedError},
 		{"a code that is no number", rpcAnswer{header: map[string]string{"Grpc-Status": "down"}}, 1, 1, policy.UnclassifiedError},
 		{"no status at all", rpcAnswer{trailer: map[string]string{"Other": "x"}}, 1, 1, policy.UnclassifiedError},
@@ -164,8 +165,8 @@ func TestTheListsOfCodesCount(t *testing.T) {
 		code     policy.GRPCCode
 		requests int32
 	}{
-		{"a quota that passes", policy.GRPC{Transient: []policy.GRPCCode{policy.GRPCResourceExhausted}}, policy.GRPCResourceExhausted, 3},
-		{"an outage that stays", policy.GRPC{Permanent: []policy.GRPCCode{policy.GRPCUnavailable}}, policy.GRPCUnavailable, 1},
+		{"a quota that passes", policy.GRPC{Transient: []policy.GRPCCode{grpccode.ResourceExhausted}}, grpccode.ResourceExhausted, 3},
+		{"an outage that stays", policy.GRPC{Permanent: []policy.GRPCCode{grpccode.Unavailable}}, grpccode.Unavailable, 1},
 	} {
 		bubble(t, c.fact, func(t *testing.T) {
 			s := servePipedH2(t, nil)
@@ -203,7 +204,7 @@ func TestStreamsOfGRPCAreNotHeldUp(t *testing.T) {
 			s := servePipedH2(t, func(w http.ResponseWriter, r *http.Request) {
 				rpcAnswer{body: []string{}}.write(w)
 				time.Sleep(20 * time.Second)
-				rpcAnswer{body: []string{frame(0, "late")}, trailer: status(policy.GRPCUnavailable)}.write(w)
+				rpcAnswer{body: []string{frame(0, "late")}, trailer: status(grpccode.Unavailable)}.write(w)
 			})
 			hc, d := client(t, with(eager(), func(p *policy.Policy) {
 				p.Breaker.Off, p.Breaker.Observe, p.Safe, p.Timeout.Attempt = false, true, true, c.attempt
@@ -267,7 +268,7 @@ func TestAnAnswerOfGRPCThatBreaksOff(t *testing.T) {
 				rpcAnswer{body: []string{}}.write(w)
 				panic(http.ErrAbortHandler)
 			}
-			rpcAnswer{body: []string{frame(0, "at last")}, trailer: status(policy.GRPCOK)}.write(w)
+			rpcAnswer{body: []string{frame(0, "at last")}, trailer: status(grpccode.OK)}.write(w)
 		})
 		hc, d := client(t, with(eager(), func(p *policy.Policy) { p.Safe, p.Retry.Attempts = true, 3 }), base(t, s))
 		resp, err := hc.Do(request(t, "POST", s.URL, "x"))
@@ -295,12 +296,12 @@ func TestWhatAServerOfGRPCAsksFor(t *testing.T) {
 		waited   time.Duration
 		failures int
 	}{
-		{"a pushback is waited for", policy.External, true, also(status(policy.GRPCUnavailable), "Grpc-Retry-Pushback-Ms", "1234"), 2, 1234 * time.Millisecond, 1},
-		{"a refusal by a server of ours is repeated, and no failure", policy.Internal, false, refused(policy.GRPCUnavailable, "1500"), 2, 1500 * time.Millisecond, 0},
-		{"a tenant's share too", policy.Internal, false, refused(policy.GRPCResourceExhausted, "1500"), 2, 1500 * time.Millisecond, 0},
-		{"a refusal by others is not believed", policy.External, false, refused(policy.GRPCUnavailable, "1500"), 1, 0, 0},
-		{"a refusal in an overload is not repeated", policy.Internal, true, refused(policy.GRPCUnavailable, "-1"), 1, 0, 0},
-		{"who gave up has done work", policy.Internal, false, also(refused(policy.GRPCUnavailable, "0"), gabionhttp.HeaderGaveUp, "x"), 1, 0, 1},
+		{"a pushback is waited for", policy.External, true, also(status(grpccode.Unavailable), "Grpc-Retry-Pushback-Ms", "1234"), 2, 1234 * time.Millisecond, 1},
+		{"a refusal by a server of ours is repeated, and no failure", policy.Internal, false, refused(grpccode.Unavailable, "1500"), 2, 1500 * time.Millisecond, 0},
+		{"a tenant's share too", policy.Internal, false, refused(grpccode.ResourceExhausted, "1500"), 2, 1500 * time.Millisecond, 0},
+		{"a refusal by others is not believed", policy.External, false, refused(grpccode.Unavailable, "1500"), 1, 0, 0},
+		{"a refusal in an overload is not repeated", policy.Internal, true, refused(grpccode.Unavailable, "-1"), 1, 0, 0},
+		{"who gave up has done work", policy.Internal, false, also(refused(grpccode.Unavailable, "0"), gabionhttp.HeaderGaveUp, "x"), 1, 0, 1},
 	} {
 		bubble(t, c.fact, func(t *testing.T) {
 			s := servePipedH2(t, nil)
@@ -309,7 +310,7 @@ func TestWhatAServerOfGRPCAsksFor(t *testing.T) {
 					rpcAnswer{header: c.header}.write(w)
 					return
 				}
-				rpcAnswer{body: []string{frame(0, "ok")}, trailer: status(policy.GRPCOK)}.write(w)
+				rpcAnswer{body: []string{frame(0, "ok")}, trailer: status(grpccode.OK)}.write(w)
 			})
 			hc, d := client(t, with(eager(), func(p *policy.Policy) {
 				p.Breaker.Off, p.Breaker.Observe, p.Trust, p.Safe = false, true, c.trust, c.safe
@@ -335,9 +336,9 @@ func TestTheCallersDeadlineOfAStreamIsNoFailureOfTheServer(t *testing.T) {
 		ends     time.Duration // after the request
 		failures int
 	}{
-		{"its end", policy.GRPCDeadlineExceeded, 9999 * time.Millisecond, 0},
-		{"another deadline before it", policy.GRPCDeadlineExceeded, 5 * time.Second, 1},
-		{"another failure at its end", policy.GRPCUnavailable, 9999 * time.Millisecond, 1},
+		{"its end", grpccode.DeadlineExceeded, 9999 * time.Millisecond, 0},
+		{"another deadline before it", grpccode.DeadlineExceeded, 5 * time.Second, 1},
+		{"another failure at its end", grpccode.Unavailable, 9999 * time.Millisecond, 1},
 	} {
 		bubble(t, c.fact, func(t *testing.T) {
 			s := servePipedH2(t, func(w http.ResponseWriter, r *http.Request) {
@@ -402,11 +403,11 @@ func TestWhatAServerOfConnectAsksFor(t *testing.T) {
 // The error of a call whose last answer is gone says what that was.
 func TestTheErrorTellsTheCodeOfGRPC(t *testing.T) {
 	for code, want := range map[policy.GRPCCode]policy.Class{
-		policy.GRPCUnavailable: policy.ClassServer, policy.GRPCAborted: policy.ClassContention, policy.GRPCOK: policy.ClassServer,
+		grpccode.Unavailable: policy.ClassServer, grpccode.Aborted: policy.ClassContention, grpccode.OK: policy.ClassServer,
 	} {
 		e := &gabionhttp.StatusError{Code: 503, GRPC: code}
 		text := code.String()
-		if code == policy.GRPCOK {
+		if code == grpccode.OK {
 			text = "503 Service Unavailable"
 		}
 		if e.Error() != text || e.Outcome().Class != want {

@@ -193,7 +193,7 @@ func TestIssue10_OnlyWhatWasRepeatedIsMarked(t *testing.T) {
 func TestIssue10_RetriesThatAreOffAreNotMarked(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) })
 	c, d := client(t, eager(), base(t, s))
-	d.SetRetries(false)
+	d.Retries().Stop(0)
 	resp, err := c.Do(request(t, "GET", s.URL, ""))
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/internal/outcome"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -28,7 +29,7 @@ func unpacked(n int32) *StatusError {
 // Outcome is what the answer meant. A success that a classifier called a failure is
 // unclassified: the status says nothing about it.
 func (e *StatusError) Outcome() policy.Outcome {
-	if e.GRPC != policy.GRPCOK {
+	if e.GRPC != grpccode.OK {
 		return classify.Rules{}.GRPCCode(e.GRPC)
 	}
 	if o := outcome.ByStatus(e.Code); o.Class != policy.ClassSuccess {
@@ -39,7 +40,7 @@ func (e *StatusError) Outcome() policy.Outcome {
 
 // Error reads "503 Service Unavailable", or "UNAVAILABLE".
 func (e *StatusError) Error() string {
-	if e.GRPC != policy.GRPCOK {
+	if e.GRPC != grpccode.OK {
 		return e.GRPC.String()
 	}
 	return fmt.Sprintf("%d %s", e.Code, http.StatusText(e.Code))

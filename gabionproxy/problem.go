@@ -10,6 +10,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/gabionhttp"
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -103,29 +104,29 @@ func titleOf(e *gabion.Error) string {
 func codeOf(e *gabion.Error) policy.GRPCCode {
 	switch e.Reason {
 	case policy.KeyMissing:
-		return policy.GRPCInvalidArgument
+		return grpccode.InvalidArgument
 	case policy.OutcomeUnknown:
-		return policy.GRPCUnknown
+		return grpccode.Unknown
 	case policy.UnknownDependency, policy.Invalid:
-		return policy.GRPCInternal
+		return grpccode.Internal
 	case policy.CallTimeout, policy.AttemptTimeout, policy.IdleTimeout, policy.BodyTimeout, policy.DeadlineShort:
-		return policy.GRPCDeadlineExceeded
+		return grpccode.DeadlineExceeded
 	case policy.Canceled:
-		return policy.GRPCCancelled
+		return grpccode.Cancelled
 	}
-	if said, ok := errors.AsType[*gabionhttp.StatusError](e.Err); ok && said.GRPC != policy.GRPCOK {
+	if said, ok := errors.AsType[*gabionhttp.StatusError](e.Err); ok && said.GRPC != grpccode.OK {
 		return said.GRPC
 	}
 	if e.Reason == policy.NotRetryable && errors.Is(e, context.DeadlineExceeded) {
-		return policy.GRPCDeadlineExceeded
+		return grpccode.DeadlineExceeded
 	}
-	return policy.GRPCUnavailable
+	return grpccode.Unavailable
 }
 
 // byStatus is what statuses of the proxy's own are in gRPC.
 var byStatus = map[int]policy.GRPCCode{
-	http.StatusNotFound: policy.GRPCUnimplemented, http.StatusForbidden: policy.GRPCPermissionDenied,
-	http.StatusRequestEntityTooLarge: policy.GRPCResourceExhausted, http.StatusGatewayTimeout: policy.GRPCDeadlineExceeded,
+	http.StatusNotFound: grpccode.Unimplemented, http.StatusForbidden: grpccode.PermissionDenied,
+	http.StatusRequestEntityTooLarge: grpccode.ResourceExhausted, http.StatusGatewayTimeout: grpccode.DeadlineExceeded,
 }
 
 // refuse answers for the proxy itself.

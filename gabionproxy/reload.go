@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 )
 
 // apply puts a new version of the file into force. It runs on the watcher's goroutine alone, so that the watcher always
@@ -63,7 +64,7 @@ func (r *run) changeable(f *config.File) error {
 	}
 	var found config.Findings
 	for _, path := range fixed {
-		found = append(found, f.Finding("", path, path+" "+needsRestart, "restart the proxy to put the file into force, or write what was there before"))
+		found = append(found, config.Finding(policyfile.Of(f).Finding("", path, path+" "+needsRestart, "restart the proxy to put the file into force, or write what was there before")))
 	}
 	if len(found) == 0 {
 		return nil

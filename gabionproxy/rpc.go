@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -43,8 +44,8 @@ func speaksOf(r *http.Request) speaks {
 func (x *refusal) call(w http.ResponseWriter, r *http.Request, as speaks) {
 	h := w.Header()
 	code := x.code
-	if code == policy.GRPCOK {
-		code = cmp.Or(byStatus[x.status], policy.GRPCUnavailable)
+	if code == grpccode.OK {
+		code = cmp.Or(byStatus[x.status], grpccode.Unavailable)
 	}
 	said := callStatus{code: code, message: x.title + ": " + x.detail, details: x.details(h.Get("Retry-After"))}
 	if as == speaksGRPC {
@@ -76,11 +77,11 @@ func (x *refusal) call(w http.ResponseWriter, r *http.Request, as speaks) {
 
 // connectStatus are the statuses that the Connect protocol has for codes.
 var connectStatus = map[policy.GRPCCode]int{
-	policy.GRPCCancelled: 499, policy.GRPCInvalidArgument: http.StatusBadRequest, policy.GRPCDeadlineExceeded: http.StatusGatewayTimeout,
-	policy.GRPCNotFound: http.StatusNotFound, policy.GRPCAlreadyExists: http.StatusConflict, policy.GRPCPermissionDenied: http.StatusForbidden,
-	policy.GRPCResourceExhausted: http.StatusTooManyRequests, policy.GRPCFailedPrecondition: http.StatusBadRequest, policy.GRPCAborted: http.StatusConflict,
-	policy.GRPCOutOfRange: http.StatusBadRequest, policy.GRPCUnimplemented: http.StatusNotImplemented, policy.GRPCUnavailable: http.StatusServiceUnavailable,
-	policy.GRPCUnauthenticated: http.StatusUnauthorized,
+	grpccode.Cancelled: 499, grpccode.InvalidArgument: http.StatusBadRequest, grpccode.DeadlineExceeded: http.StatusGatewayTimeout,
+	grpccode.NotFound: http.StatusNotFound, grpccode.AlreadyExists: http.StatusConflict, grpccode.PermissionDenied: http.StatusForbidden,
+	grpccode.ResourceExhausted: http.StatusTooManyRequests, grpccode.FailedPrecondition: http.StatusBadRequest, grpccode.Aborted: http.StatusConflict,
+	grpccode.OutOfRange: http.StatusBadRequest, grpccode.Unimplemented: http.StatusNotImplemented, grpccode.Unavailable: http.StatusServiceUnavailable,
+	grpccode.Unauthenticated: http.StatusUnauthorized,
 }
 
 // callStatus is google.rpc.Status.
@@ -139,7 +140,7 @@ func (s *callStatus) json() []byte {
 		Value string `json:"value"`
 	}
 	code := strings.ToLower(s.code.String())
-	if s.code == policy.GRPCCancelled {
+	if s.code == grpccode.Cancelled {
 		code = "canceled"
 	}
 	all := make([]item, len(s.details))

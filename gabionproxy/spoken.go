@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -88,17 +89,17 @@ func (h *holding) letGo() {
 var ofKeys = map[string]refusal{
 	"missing":               {reason: "key_missing"},
 	"malformed":             {reason: "key_malformed"},
-	"mismatch":              {reason: "key_reused", code: policy.GRPCFailedPrecondition, unsent: true},
-	"in-progress":           {code: policy.GRPCAborted},
-	"response-not-retained": {code: policy.GRPCFailedPrecondition},
-	"outcome-unknown":       {code: policy.GRPCUnknown},
+	"mismatch":              {reason: "key_reused", code: grpccode.FailedPrecondition, unsent: true},
+	"in-progress":           {code: grpccode.Aborted},
+	"response-not-retained": {code: grpccode.FailedPrecondition},
+	"outcome-unknown":       {code: grpccode.Unknown},
 	"store-unavailable":     {unsent: true},
 }
 
 // codes are what the statuses of such problems are in gRPC.
 var codes = map[int]policy.GRPCCode{
-	http.StatusBadRequest: policy.GRPCInvalidArgument, http.StatusRequestEntityTooLarge: policy.GRPCResourceExhausted,
-	http.StatusInternalServerError: policy.GRPCInternal, http.StatusGatewayTimeout: policy.GRPCDeadlineExceeded,
+	http.StatusBadRequest: grpccode.InvalidArgument, http.StatusRequestEntityTooLarge: grpccode.ResourceExhausted,
+	http.StatusInternalServerError: grpccode.Internal, http.StatusGatewayTimeout: grpccode.DeadlineExceeded,
 }
 
 // ofURN reads a problem of gabion's, as clients of package gabiongrpc know it. It is nil for one of the program's.
@@ -113,7 +114,7 @@ func ofURN(status int, body []byte) *refusal {
 	switch of {
 	case "idempotency":
 		if x = ofKeys[name]; status == http.StatusServiceUnavailable {
-			x.code = policy.GRPCUnavailable // also where it may soon be known what was done
+			x.code = grpccode.Unavailable // also where it may soon be known what was done
 		}
 		x.domain, x.detail = "idempotency.gabion", "docs/idempotency.md says what to do"
 		x.unsent = x.unsent || status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge
@@ -124,6 +125,6 @@ func ofURN(status int, body []byte) *refusal {
 	}
 	x.status, x.title = status, p.Title
 	x.reason = cmp.Or(x.reason, strings.ReplaceAll(name, "-", "_"))
-	x.code = cmp.Or(x.code, codes[status], policy.GRPCUnavailable)
+	x.code = cmp.Or(x.code, codes[status], grpccode.Unavailable)
 	return &x
 }

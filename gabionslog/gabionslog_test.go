@@ -13,6 +13,7 @@ import (
 	"github.com/gabion-go/gabion/gabionslog"
 	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -31,7 +32,7 @@ var golden = []struct {
 		"level=DEBUG msg=\"gabion: attempt_settled\" reason=attempt_timeout attempt=1 hedge=false class=timeout effect=unknown took=4s slow=true", true},
 	{gabion.Event{Kind: policy.KindLoserSettled, Attempt: 3, Hedge: true, Class: policy.ClassIgnored, Took: time.Second},
 		"level=DEBUG msg=\"gabion: loser_settled\" attempt=3 hedge=true class=ignored effect=none took=1s slow=false", true},
-	{gabion.Event{Kind: policy.KindWaiting, Attempt: 2, Wait: policy.ForBackoff, At: second, Until: 3 * second},
+	{gabion.Event{Kind: policy.KindWaiting, Attempt: 2, Wait: terms.ForBackoff, At: second, Until: 3 * second},
 		"level=DEBUG msg=\"gabion: waiting\" attempt=2 for=backoff wait=2s", true},
 	{gabion.Event{Kind: policy.KindAttemptRefused, Attempt: 1, Reason: policy.BreakerOpen, At: second, Until: 31 * second},
 		"level=DEBUG msg=\"gabion: attempt_refused\" reason=breaker_open attempt=1 retry_after=30s", true},
@@ -62,7 +63,7 @@ var golden = []struct {
 	{gabion.Event{Kind: policy.KindKeyDecided, Code: "replay"}, "level=DEBUG msg=\"gabion: key_decided\" code=replay", true},
 	{gabion.Event{Kind: policy.KindMessageDisposed, Code: "ack"}, "level=DEBUG msg=\"gabion: message_disposed\" code=ack", true},
 	{gabion.Event{Kind: policy.KindPaceSet, At: second, Until: 6 * second}, "level=INFO msg=\"gabion: pace_set\" for=5s why=\"the dependency asked for time: calls are spaced, for 5s\"", false},
-	{gabion.Event{Kind: policy.KindEndpointsMoved, Code: policy.BackupOut},
+	{gabion.Event{Kind: policy.KindEndpointsMoved, Code: terms.BackupOut},
 		"level=WARN msg=\"gabion: endpoints_moved\" code=backup_out count=0 why=\"the backup would not work if it were needed\"", false},
 	{gabion.Event{Kind: policy.KindLimitMoved, Count: 50}, "level=INFO msg=\"gabion: limit_moved\" count=50", false},
 	{gabion.Event{Kind: policy.KindReloaded}, "level=INFO msg=\"gabion: reloaded\"", false},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // Replicas are a database's primary and its replicas, which are behind in time. Writes use the Primary through a
@@ -45,7 +46,7 @@ func (r *Replicas) At(ctx context.Context) *sql.DB {
 
 // Resolve is a [gabion.Resolver]: the replicas that are no further behind than MaxLag and say so within 2 s, in the order of their
 // names, and the primary alone where no replica is.
-func (r *Replicas) Resolve(ctx context.Context) ([]gabion.Endpoint, error) {
+func (r *Replicas) Resolve(ctx context.Context) ([]policy.Endpoint, error) {
 	if r.Primary == nil {
 		return nil, errors.New("gabionsql: Replicas has no Primary")
 	}
@@ -59,20 +60,20 @@ func (r *Replicas) Resolve(ctx context.Context) ([]gabion.Endpoint, error) {
 		})
 	}
 	asked.Wait()
-	var list []gabion.Endpoint
+	var list []policy.Endpoint
 	for i, name := range names {
 		if crashes[i] != nil {
 			panic(crashes[i])
 		}
 		if fit[i] {
-			list = append(list, gabion.Endpoint{Name: name})
+			list = append(list, policy.Endpoint{Name: name})
 		}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if len(list) == 0 {
-		list = []gabion.Endpoint{{Name: primaryName}}
+		list = []policy.Endpoint{{Name: primaryName}}
 	}
 	return list, nil
 }

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/lab/internal/review"
 	"github.com/gabion-go/gabion/lab/internal/scenario"
 	"github.com/gabion-go/gabion/policy"
@@ -30,8 +30,8 @@ type Sweep struct{ sweep *scenario.Sweep }
 //	db.breaker.open=1s..30s      of the scenario's policy db only
 //
 // Left out, a range is in equal ratios if it reaches tenfold. Of the options, those
-// that name another side, a map or a client to watch mean nothing here. The error is a
-// *[config.SetError] where the key or a value is wrong, else as Run's.
+// that name another side, a map or a client to watch mean nothing here. The error
+// names the key where that or a value is wrong, and is else as Run's.
 func (s *Scenario) Sweep(ctx context.Context, o Options, what string) (*Sweep, error) {
 	if o.Against != nil || len(o.AgainstAs) > 0 || o.Rival != "" || o.Map || o.Watch != "" || o.Record != nil {
 		return nil, errors.New("lab: a sweep compares values: it has no other side, no map and no client to watch or to record")
@@ -58,11 +58,11 @@ const usualSteps = 6
 func sweepOptions(what string) (o scenario.SweepOptions, err error) {
 	path, values, ok := strings.Cut(what, "=")
 	if !ok || path == "" || values == "" {
-		return o, &config.SetError{Path: what, Problem: "is no KEY=VALUES", Proposal: "write one such as breaker.open=1s..30s"}
+		return o, &policyfile.SetError{Path: what, Problem: "is no KEY=VALUES", Proposal: "write one such as breaker.open=1s..30s"}
 	}
 	o.Key = path
-	if !slices.Contains(config.Keys(), path) { // perhaps after a policy's name
-		if name, key, dotted := strings.Cut(path, "."); dotted && slices.Contains(config.Keys(), key) && !slices.Contains(config.Keys(), name) {
+	if !slices.Contains(policyfile.Keys(), path) { // perhaps after a policy's name
+		if name, key, dotted := strings.Cut(path, "."); dotted && slices.Contains(policyfile.Keys(), key) && !slices.Contains(policyfile.Keys(), name) {
 			o.Policy, o.Key = name, key
 		}
 	}
@@ -71,9 +71,9 @@ func sweepOptions(what string) (o scenario.SweepOptions, err error) {
 	}
 	for i, v := range o.Values {
 		if slices.Contains(o.Values[:i], v) {
-			return o, &config.SetError{Path: path, Value: values, Problem: v + " is there twice", Proposal: "remove one"}
+			return o, &policyfile.SetError{Path: path, Value: values, Problem: v + " is there twice", Proposal: "remove one"}
 		}
-		if _, err := config.Set(policy.Policy{}, o.Key, v); err != nil {
+		if _, err := policyfile.Set(policy.Policy{}, o.Key, v); err != nil {
 			return o, err
 		}
 	}
@@ -87,23 +87,23 @@ func valuesOf(key, text string) ([]string, error) {
 		return strings.Split(text, ","), nil
 	}
 	words := strings.Split(rest, ":")
-	steps, spacing := usualSteps, config.SpacingOfRange
+	steps, spacing := usualSteps, policyfile.SpacingOfRange
 	for _, word := range words[1:] {
 		switch n, err := strconv.Atoi(word); {
 		case word == "log":
-			spacing = config.SpacingLog
+			spacing = policyfile.SpacingLog
 		case word == "linear":
-			spacing = config.SpacingLinear
+			spacing = policyfile.SpacingLinear
 		case err == nil:
 			steps = n
 		default:
-			return nil, &config.SetError{Path: key, Value: text, Problem: fmt.Sprintf("%q after a range", word), Proposal: "write how many values, log or linear, such as 1s..30s:10:log"}
+			return nil, &policyfile.SetError{Path: key, Value: text, Problem: fmt.Sprintf("%q after a range", word), Proposal: "write how many values, log or linear, such as 1s..30s:10:log"}
 		}
 	}
 	if steps > scenario.MaxSweep {
-		return nil, &config.SetError{Path: key, Value: text, Problem: fmt.Sprintf("%d values", steps), Proposal: fmt.Sprintf("write at most %d", scenario.MaxSweep)}
+		return nil, &policyfile.SetError{Path: key, Value: text, Problem: fmt.Sprintf("%d values", steps), Proposal: fmt.Sprintf("write at most %d", scenario.MaxSweep)}
 	}
-	return config.Steps(key, from, words[0], steps, spacing)
+	return policyfile.Steps(key, from, words[0], steps, spacing)
 }
 
 // Terminal writes the table and for whom which value is best, as text.

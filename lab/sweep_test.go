@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -38,7 +39,7 @@ func TestHowValuesAreWritten(t *testing.T) {
 	} {
 		o, err := sweepOptions(what)
 		got := o.Policy + " " + o.Key + ": " + strings.Join(o.Values, " ")
-		var as *config.SetError
+		var as *policyfile.SetError
 		if err != nil {
 			got = err.Error()
 		}
@@ -112,7 +113,7 @@ func FuzzSweepOptions(f *testing.F) {
 			return
 		}
 		for _, v := range o.Values {
-			if _, err := config.Set(policy.Policy{}, o.Key, v); err != nil {
+			if _, err := policyfile.Set(policy.Policy{}, o.Key, v); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
 		}

@@ -99,7 +99,7 @@ type Tuning struct{ result *tune.Result }
 // candidates, with the file's timeout.call and what it says of the dependency; the search goes
 // on from the best of them and the file. The same options give the same Tuning,
 // unless time ends it. If ctx is over, the Tuning says what was known until then. The error is
-// a *[GoalError], a *[config.SetError] for a key that can't be varied, that a name is not known,
+// a *[GoalError], one that names a key that can't be varied, that a name is not known,
 // or that a policy is not possible; it is ctx's only if nothing is known yet.
 func Tune(ctx context.Context, o TuneOptions) (*Tuning, error) {
 	switch {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gabion-go/gabion/internal/terms"
 )
 
 // Endpoints are several ways to one dependency, each with a breaker of its own. An attempt goes
@@ -56,9 +58,6 @@ const (
 	EndpointsOrdered                     // a primary first, and backups after it
 )
 
-// MaxEndpoints is how many endpoints a dependency may have.
-const MaxEndpoints = 64
-
 var modeText = []string{EndpointsEqual: "equal", EndpointsOrdered: "ordered"}
 
 // String returns the word that files use.
@@ -95,7 +94,7 @@ func (e *Endpoint) UnmarshalText(text []byte) error {
 	case at >= 0 && (scheme < 0 || at < scheme):
 		read = Endpoint{s[:at], s[at+1:]}
 		if read.URL == "" {
-			return &TextError{s, "has no URL after its name", "write " + read.Name + ", or " + read.Name + "=https://…"}
+			return textError(s, "has no URL after its name", "write "+read.Name+", or "+read.Name+"=https://…")
 		}
 	case scheme >= 0:
 		read = Endpoint{nameOf(s), s}
@@ -103,7 +102,7 @@ func (e *Endpoint) UnmarshalText(text []byte) error {
 		read.Name = s
 	}
 	if problem, proposal := read.wrong(); problem != "" {
-		return &TextError{withoutUser(s), problem, proposal}
+		return textError(withoutUser(s), problem, proposal)
 	}
 	*e = read
 	return nil
@@ -153,8 +152,8 @@ func (e Endpoint) same() string {
 
 func checkEndpoints(c *check, e Endpoints) {
 	const path = "endpoints.list"
-	if len(e.List) > MaxEndpoints {
-		c.add(path, "", fmt.Sprintf("%d endpoints", len(e.List)), "are too many", fmt.Sprintf("write at most %d", MaxEndpoints))
+	if len(e.List) > terms.MaxEndpoints {
+		c.add(path, "", fmt.Sprintf("%d endpoints", len(e.List)), "are too many", fmt.Sprintf("write at most %d", terms.MaxEndpoints))
 		return
 	}
 	names, addresses := map[string]bool{}, map[string]bool{}
@@ -203,17 +202,4 @@ func (e Endpoints) resolved() Endpoints {
 	}
 	e.SlowStart = or(e.SlowStart, defaultSlowStart)
 	return e
-}
-
-// CheckEndpoints reports what [Policy.Validate] would of a list that has at least one endpoint. The error is of type
-// [Mistakes].
-func CheckEndpoints(list []Endpoint) error {
-	var c check
-	if checkEndpoints(&c, Endpoints{List: list}); len(list) == 0 {
-		c.add("endpoints.list", "", "[]", "has no endpoint", "name at least one")
-	}
-	if len(c.found) == 0 {
-		return nil
-	}
-	return slices.Clip(c.found)
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gabion-go/gabion/internal/terms"
 )
 
 func TestEndpointsReadThemselves(t *testing.T) {
@@ -33,7 +35,7 @@ func TestEndpointsReadThemselves(t *testing.T) {
 		}
 	}
 	const secret = "https://me:secret@eu.example.com/v1"
-	if err := errors.Join(new(Endpoint).UnmarshalText([]byte(secret)), CheckEndpoints([]Endpoint{{"eu", secret}})); err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "@eu.example.com") {
+	if err := errors.Join(new(Endpoint).UnmarshalText([]byte(secret)), Policy{Endpoints: Endpoints{List: []Endpoint{{"eu", secret}}}}.Validate()); err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "@eu.example.com") {
 		t.Errorf("a password in a URL: %v", err)
 	}
 }
@@ -49,14 +51,14 @@ func FuzzEndpoint(f *testing.F) {
 		if err := again.UnmarshalText([]byte(one.String())); err != nil || again != one {
 			t.Errorf("%q: %+v is written as %s and read as %+v, %v", text, one, one, again, err)
 		}
-		if err := CheckEndpoints([]Endpoint{one}); err != nil {
+		if err := (Policy{Endpoints: Endpoints{List: []Endpoint{one}}}).Validate(); err != nil {
 			t.Errorf("%q is read, and then refused: %v", text, err)
 		}
 	})
 }
 
 func TestEndpointsThatCannotStand(t *testing.T) {
-	many := make([]Endpoint, MaxEndpoints+1)
+	many := make([]Endpoint, terms.MaxEndpoints+1)
 	for _, c := range []struct {
 		fact string
 		e    Endpoints
@@ -83,8 +85,5 @@ func TestEndpointsThatCannotStand(t *testing.T) {
 	p := Policy{Endpoints: Endpoints{List: []Endpoint{{"a", ""}}}, Breaker: Breaker{Per: PerCall}}
 	if found, _ := p.Validate().(Mistakes); !slices.ContainsFunc(found, func(f Mistake) bool { return f.Path == "breaker.per" && f.With == "endpoints.list" }) {
 		t.Errorf("a breaker of the whole call: %v", found)
-	}
-	if err := CheckEndpoints(nil); err == nil {
-		t.Error("no endpoint is fine")
 	}
 }

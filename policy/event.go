@@ -34,7 +34,7 @@ const (
 	KindRetriesSwitched // retries were switched off or on again
 	KindResent          // something below the policy sent again, unasked: Count times
 	KindLettersLost     // a store of dead letters is full: Count waiting letters are about to be removed
-	KindEndpointsMoved  // the endpoints as a whole, or a backup: Code says what
+	KindEndpointsMoved  // of all endpoints or a backup: Code says panic (none works), calm (one does again), new, kept (no new ones could be had), backup_out or backup_back
 	KindEventsLost      // the queue of events was full: Count are missing
 	KindObserverCrashed // an observer panicked; reported once
 	numKinds
@@ -83,26 +83,6 @@ func Kinds() []Kind {
 	return all
 }
 
-// Why a call waits, for [Event.Wait]. There are no others.
-const (
-	ForBackoff = "backoff"
-	ForSuccess = "success" // a retry looks again after each wait, and goes once a call has succeeded
-	ForSlot    = "slot"
-	ForPace    = "pace"
-	ForRate    = "rate"
-	ForQuota   = "quota"
-)
-
-// What [KindEndpointsMoved] reports, in its Code. There are no others.
-const (
-	EndpointsPanic = "panic"       // none of Count endpoints works, so none is left out
-	EndpointsCalm  = "calm"        // one works again
-	EndpointsNew   = "new"         // there are others now: Count
-	EndpointsKept  = "kept"        // others could not be had: the Count that there are stay
-	BackupOut      = "backup_out"  // Partition is a backup, and would not work
-	BackupBack     = "backup_back" // it would again
-)
-
 // Event is one decision, flat and by value. Which fields mean something depends
 // on Kind; the others are zero.
 type Event struct {
@@ -124,7 +104,7 @@ type Event struct {
 	Until     Instant       // deadline of an attempt, end of a wait or of an open time; of BreakerMoved and RetriesSwitched by hand, when that ends by itself, or Never
 	Took      time.Duration // AttemptSettled, LoserSettled, BodyFailed, Outlived: the attempt, up to now; Returned: the call; KeyDecided, MessageDisposed: the decision
 	Left      time.Duration // AttemptSent, AttemptSettled, LoserSettled: until the call's deadline when the attempt was sent; AttemptRefused, HedgeSkipped: likewise, now; NoDeadline if it has none
-	Wait      string        // Waiting: for what
+	Wait      string        // Waiting: for the backoff, a slot, the pace, the rate, a quota, or a success of other calls
 	Partition string        // the partition whose breaker moved, or that the call named; of attempts, where there are endpoints, the endpoint
 
 	// Code is the dependency's own word for how an attempt ended, out of a small set: the

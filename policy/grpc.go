@@ -20,38 +20,14 @@ type GRPC struct {
 	Permanent []GRPCCode
 }
 
-// GRPCCode is the code of a gRPC answer, with the number that it has on the wire. Files
-// write its name, in capitals or small letters.
+// GRPCCode is the code of a gRPC answer, with the number that it has on the wire and in grpc-go: a program writes
+// GRPCCode(codes.ResourceExhausted). Files write its name, in capitals or small letters.
 type GRPCCode uint8
 
-// The codes of gRPC.
-const (
-	GRPCOK GRPCCode = iota
-	GRPCCancelled
-	GRPCUnknown
-	GRPCInvalidArgument
-	GRPCDeadlineExceeded
-	GRPCNotFound
-	GRPCAlreadyExists
-	GRPCPermissionDenied
-	GRPCResourceExhausted
-	GRPCFailedPrecondition
-	GRPCAborted
-	GRPCOutOfRange
-	GRPCUnimplemented
-	GRPCInternal
-	GRPCUnavailable
-	GRPCDataLoss
-	GRPCUnauthenticated
-)
-
 var grpcText = []string{
-	GRPCOK: "OK", GRPCCancelled: "CANCELLED", GRPCUnknown: "UNKNOWN", GRPCInvalidArgument: "INVALID_ARGUMENT",
-	GRPCDeadlineExceeded: "DEADLINE_EXCEEDED", GRPCNotFound: "NOT_FOUND", GRPCAlreadyExists: "ALREADY_EXISTS",
-	GRPCPermissionDenied: "PERMISSION_DENIED", GRPCResourceExhausted: "RESOURCE_EXHAUSTED",
-	GRPCFailedPrecondition: "FAILED_PRECONDITION", GRPCAborted: "ABORTED", GRPCOutOfRange: "OUT_OF_RANGE",
-	GRPCUnimplemented: "UNIMPLEMENTED", GRPCInternal: "INTERNAL", GRPCUnavailable: "UNAVAILABLE",
-	GRPCDataLoss: "DATA_LOSS", GRPCUnauthenticated: "UNAUTHENTICATED",
+	"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
+	"RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE",
+	"DATA_LOSS", "UNAUTHENTICATED",
 }
 
 var (
@@ -90,7 +66,7 @@ func (c *check) codes(path string, list []GRPCCode) {
 		switch {
 		case int(code) >= len(grpcText):
 			c.add(path, "", strconv.Itoa(int(code)), "is no gRPC code", "write one from CANCELLED (1) to UNAUTHENTICATED (16)")
-		case code == GRPCOK || code == GRPCCancelled:
+		case code <= 1: // OK and CANCELLED
 			c.add(path, "", code.String(), "is no failure of the dependency", "leave it out")
 		}
 	}

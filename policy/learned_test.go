@@ -35,16 +35,3 @@ func TestALearnedLimit(t *testing.T) {
 		})
 	}
 }
-
-func TestCausesOfALimitHaveWords(t *testing.T) {
-	for c := range numLimitCauses {
-		text, err := c.MarshalText()
-		var back LimitCause
-		if err != nil || back.UnmarshalText(text) != nil || back != c || c.String() == "" {
-			t.Errorf("%d is %q and reads as %v: %v", c, text, back, err)
-		}
-	}
-	if _, err := numLimitCauses.MarshalText(); err == nil {
-		t.Error("an unknown cause has a word")
-	}
-}

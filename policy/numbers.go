@@ -13,7 +13,7 @@ type Numbers struct {
 	Waited time.Duration `json:"waited,omitempty"` // QueueTimeout: how long this one did; LettersLost: how long the oldest letter did
 
 	// LimitMoved, where the limit is learned: what was seen when it was moved.
-	Moved    LimitCause    `json:"moved,omitempty"`
+	Moved    string        `json:"moved,omitempty"`    // grew, tried, found, crowded, starved or back; empty of a limit that the policy set
 	Before   int           `json:"before,omitempty"`   // the limit until then
 	Each     time.Duration `json:"each,omitempty"`     // that a good answer took on average, late attempts included
 	Usual    time.Duration `json:"usual,omitempty"`    // what it takes when nothing waits at the dependency; zero if that is not known yet
@@ -60,7 +60,7 @@ type Numbers struct {
 	// bound of the rule that was broken.
 	Failures int64   `json:"failures,omitempty"`
 	Slows    int64   `json:"slows,omitempty"`
-	Rule     float64 `json:"rule,omitempty"` // CauseFailureRate, CauseSlowRate: a share; CauseFailures, CauseConsecutive: failures
+	Rule     float64 `json:"rule,omitempty"` // failure_rate, slow_rate: a share; failures, consecutive: failures
 
 	Bytes int64 `json:"bytes,omitempty"` // LettersLost: the room that the letters take
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/gabion-go/gabion/internal/terms"
 )
 
 // pairs reports fields that can't stand together. p is the policy as written, r
@@ -119,7 +121,7 @@ func (c *check) hopInTime(p, r Policy) {
 
 func (c *check) hedgesInCall(p, r Policy) {
 	n, delay, call := r.Hedge.Max, r.Hedge.Delay, r.Timeout.Call
-	if n <= 0 || n > MaxSends || delay <= 0 || delay > maxDuration || call <= 0 {
+	if n <= 0 || n > terms.MaxSends || delay <= 0 || delay > maxDuration || call <= 0 {
 		return
 	}
 	if last := time.Duration(n) * delay; last > call {
@@ -132,20 +134,20 @@ func (c *check) hedgesInCall(p, r Policy) {
 // sends: each attempt and hedge of a call has one bit in the machine.
 func (c *check) sends(p, r Policy) {
 	attempts, hedges, conflicts := r.Retry.Attempts, r.Hedge.Max, r.Retry.Contention.Attempts
-	if attempts > MaxSends || hedges > MaxSends || conflicts > MaxSends {
+	if attempts > terms.MaxSends || hedges > terms.MaxSends || conflicts > terms.MaxSends {
 		return
 	}
-	if attempts+hedges <= MaxSends {
-		if conflicts > 1 && attempts+hedges+conflicts-1 > MaxSends {
+	if attempts+hedges <= terms.MaxSends {
+		if conflicts > 1 && attempts+hedges+conflicts-1 > terms.MaxSends {
 			c.add("retry.contention.attempts", "retry.attempts", strconv.Itoa(conflicts),
-				fmt.Sprintf("with retry.attempts %d and hedge.max %d is more than the %d sends that a call may make", attempts, max(hedges, 0), MaxSends),
-				fmt.Sprintf("write at most %d", MaxSends-attempts-max(hedges, 0)+1))
+				fmt.Sprintf("with retry.attempts %d and hedge.max %d is more than the %d sends that a call may make", attempts, max(hedges, 0), terms.MaxSends),
+				fmt.Sprintf("write at most %d", terms.MaxSends-attempts-max(hedges, 0)+1))
 		}
 		return
 	}
 	c.add("retry.attempts", "hedge.max", strconv.Itoa(attempts),
-		fmt.Sprintf("+ hedge.max %d are more than the %d sends that a call may make", hedges, MaxSends),
-		fmt.Sprintf("write at most %d, or fewer hedges", MaxSends-hedges))
+		fmt.Sprintf("+ hedge.max %d are more than the %d sends that a call may make", hedges, terms.MaxSends),
+		fmt.Sprintf("write at most %d, or fewer hedges", terms.MaxSends-hedges))
 }
 
 func (c *check) waits(p, r Policy) {

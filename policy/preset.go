@@ -34,7 +34,7 @@ var presets = []struct {
 	// s.
 	{"message-queue", Policy{
 		Timeout: Timeout{Call: 11 * time.Minute, Attempt: 5 * time.Second},
-		Retry:   Retry{Attempts: 11, Backoff: backoff.Decorrelated(time.Second, 60*time.Second)},
+		Retry:   Retry{Attempts: 11, Backoff: backoff.Backoff{Kind: backoff.DecorrelatedJitter, Base: time.Second, Cap: 60 * time.Second}},
 	}},
 	// A service of ours: deadlines travel to it. Three attempts of 1 s and the
 	// longest waits, 250 + 500 ms, are 3.75 s. Waits of 50 ms were over before any blip:

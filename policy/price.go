@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
 )
 
 // Price is what some units of a dependency's work cost in money. Files write it
@@ -56,7 +57,7 @@ const priceProposal = "write one such as 3 usd/1M input, or 0.01 usd/1 requests"
 // UnmarshalText reads a price such as "3 usd/1M input". On an error p stays as it was.
 func (p *Price) UnmarshalText(text []byte) error {
 	s := string(text)
-	wrong := func(problem string) error { return &TextError{s, problem, priceProposal} }
+	wrong := func(problem string) error { return textError(s, problem, priceProposal) }
 	money, units, found := strings.Cut(s, "/")
 	if len(s) > maxQuotaText || !found {
 		return wrong("is no price")

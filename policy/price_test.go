@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gabion-go/gabion/internal/terms"
 )
 
 func TestPricesAreReadAndWritten(t *testing.T) {
@@ -33,7 +35,7 @@ func TestPricesAreReadAndWritten(t *testing.T) {
 	} {
 		p := Price{Amount: 7}
 		err := p.UnmarshalText([]byte(text))
-		var wrong *TextError
+		var wrong *terms.TextError
 		if !errors.As(err, &wrong) || !strings.HasPrefix(wrong.Problem, problem) || p.Amount != 7 {
 			t.Errorf("%q: %v, want one that %s", text, err, problem)
 		}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gabion-go/gabion/internal/terms"
 )
 
 // Quota is how much of something the calls of a dependency, or of each of its partitions, may use
@@ -53,9 +55,6 @@ type Remaining struct {
 // Requests is the unit of which each attempt uses one.
 const Requests = "requests"
 
-// MaxQuotas is how many quotas a dependency may have.
-const MaxQuotas = 8
-
 const (
 	minAmount        = 1e-6
 	maxAmount        = 1e15
@@ -101,9 +100,9 @@ func (q *Quota) UnmarshalText(text []byte) error {
 	words := strings.Fields(s)
 	switch {
 	case len(s) > maxQuotaText || len(words) == 0 || !isDecimal(words[0]):
-		return &TextError{fmt.Sprintf("%.60s", s), "is no quota", quotaExample}
+		return textError(fmt.Sprintf("%.60s", s), "is no quota", quotaExample)
 	case len(words) == 1:
-		return &TextError{s, "has no unit", fmt.Sprintf("write %s requests/1m, or tokens", words[0])}
+		return textError(s, "has no unit", fmt.Sprintf("write %s requests/1m, or tokens", words[0]))
 	}
 	var read Quota
 	read.Amount, _ = strconv.ParseFloat(words[0], 64)
@@ -112,19 +111,19 @@ func (q *Quota) UnmarshalText(text []byte) error {
 	if spanned {
 		d, err := ParseDuration(spanText(span))
 		if err != nil || d == Off {
-			return &TextError{s, "has no span that can be read", "write 1m, 1h or 24h after the slash"}
+			return textError(s, "has no span that can be read", "write 1m, 1h or 24h after the slash")
 		}
 		read.Span = d
 	}
 	for rest := words[2:]; len(rest) > 0; {
 		n, problem := read.word(rest)
 		if problem != "" {
-			return &TextError{s, problem, "after the span come estimate N, among N, window and each"}
+			return textError(s, problem, "after the span come estimate N, among N, window and each")
 		}
 		rest = rest[n:]
 	}
 	if problem, proposal := read.wrong(); problem != "" {
-		return &TextError{s, problem, proposal}
+		return textError(s, problem, proposal)
 	}
 	*q = read
 	return nil
@@ -200,8 +199,8 @@ func (q Quota) resolved() Quota {
 
 func (c *check) quotas(list []Quota) {
 	const path = "rate_limit.quotas"
-	if len(list) > MaxQuotas {
-		c.add(path, "", fmt.Sprintf("%d quotas", len(list)), "are too many", fmt.Sprintf("write at most %d", MaxQuotas))
+	if len(list) > terms.MaxQuotas {
+		c.add(path, "", fmt.Sprintf("%d quotas", len(list)), "are too many", fmt.Sprintf("write at most %d", terms.MaxQuotas))
 		return
 	}
 	type kind struct {

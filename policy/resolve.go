@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/internal/terms"
 )
 
 // The defaults of the zero policy (SPEC N). Those that depend on other fields
@@ -147,7 +148,7 @@ func (b Breaker) callDefault() time.Duration {
 
 func (r Retry) resolved(h Hedge) Retry {
 	taken := max(h.Max, 0) + max(r.Contention.Attempts-1, 0) // each send has a bit
-	r.Attempts = or(r.Attempts, max(min(defaultAttempts, MaxSends-taken), 1))
+	r.Attempts = or(r.Attempts, max(min(defaultAttempts, terms.MaxSends-taken), 1))
 	r.Backoff.Base = or(r.Backoff.Base, baseOf(r.Backoff))
 	r.Backoff.Cap = or(r.Backoff.Cap, max(defaultCap, r.Backoff.Base))
 	r.MaxAfter = or(r.MaxAfter, max(r.Backoff.Cap, defaultMaxAfter))
@@ -158,7 +159,7 @@ func (r Retry) resolved(h Hedge) Retry {
 }
 
 func (c ContentionRetry) resolved(attempts, hedges int) ContentionRetry {
-	most := max(MaxSends-max(attempts, 0)-max(hedges, 0)+1, 1) // each send has a bit
+	most := max(terms.MaxSends-max(attempts, 0)-max(hedges, 0)+1, 1) // each send has a bit
 	if attempts == 1 {
 		most = 1
 	}

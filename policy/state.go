@@ -24,29 +24,13 @@ func (s BreakerState) String() string {
 	return "state(unknown)"
 }
 
-// BreakerCause says why a breaker moved.
+// BreakerCause says why a breaker moved. Its text is one of failure_rate, slow_rate, failures and consecutive, the rules of
+// a closed breaker; probe_failed, probes_passed, probe_expired, cooldown_over and calls_refused, those of an open one; and
+// forced, isolated, released, reset and override_over, by hand.
 type BreakerCause uint8
 
-// Why a breaker moves. The first four are the rules of a closed breaker.
-const (
-	CauseFailureRate  BreakerCause = iota // too large a share of the calls failed
-	CauseSlowRate                         // too large a share of the calls was slow
-	CauseFailures                         // too many failures in the window
-	CauseConsecutive                      // too many failures in a row
-	CauseProbeFailed                      // the probes failed
-	CauseProbesPassed                     // the probes succeeded
-	CauseProbeExpired                     // a probe did not end in time
-	CauseCooldownOver                     // the open time is over
-	CauseCallsRefused                     // enough calls were refused that one may probe
-	CauseForced                           // by hand, to the state that the change names
-	CauseIsolated                         // by Isolate
-	CauseReleased                         // the last isolation was released
-	CauseReset                            // by Reset
-	CauseOverrideOver                     // the time is over for which it was disabled or made to observe, by hand
-	numCauses
-)
-
-var causeText = [numCauses]string{
+// causeText is in the order of internal/breaker.
+var causeText = [...]string{
 	"failure_rate", "slow_rate", "failures", "consecutive", "probe_failed", "probes_passed",
 	"probe_expired", "cooldown_over", "calls_refused", "forced", "isolated", "released", "reset",
 	"override_over",
@@ -54,7 +38,7 @@ var causeText = [numCauses]string{
 
 // String returns the text that logs and docs use.
 func (c BreakerCause) String() string {
-	if c < numCauses {
+	if int(c) < len(causeText) {
 		return causeText[c]
 	}
 	return "cause(unknown)"

@@ -145,10 +145,15 @@ type EndpointStats struct {
 type TimeoutStats struct {
 	Attempt    time.Duration // the time in force; zero means no bound
 	Percentile Ratio         // that it is measured by; zero where it is timeout.attempt
-	Basis      TimeoutBasis
-	Samples    int64 // attempts whose time is known; of a measured one, as is what follows
-	Cut        int64 // attempts of which only the least is known: they ended before they succeeded
-	Needed     int64 // of Samples, before the percentile is used
+	Samples    int64         // attempts whose time is known; of a measured one, as is what follows
+	Cut        int64         // attempts of which only the least is known: they ended before they succeeded
+	Needed     int64         // of Samples, before the percentile is used
+
+	// Basis is what the time rests on: timeout.attempt, because too_few times are known for the percentile; the percentile as it
+	// was measured; more than that, because too_many_cut attempts are only known to take longer; the same, but hopeless, because
+	// hardly any attempt that takes longer succeeds; or the time of the call, stretched because attempts were cut off in
+	// series. Empty is timeout.attempt as the policy says it.
+	Basis string
 }
 
 // AttemptTimeout returns the attempt's time in force. Where calls name partitions it is the
@@ -164,29 +169,6 @@ func (s *Stats) AttemptTimeout() TimeoutStats {
 		}
 	}
 	return longest
-}
-
-// TimeoutBasis says what the time of an attempt rests on.
-type TimeoutBasis uint8
-
-// What the time of an attempt can rest on.
-const (
-	TimeoutFixed      TimeoutBasis = iota // timeout.attempt
-	TimeoutTooFew                         // timeout.attempt, since fewer times are known than needed
-	TimeoutMeasured                       // the percentile, between the bounds
-	TimeoutTooManyCut                     // more than the percentile, at most timeout.attempt: too many attempts were cut off for the percentile to be known
-	TimeoutHopeless                       // likewise, but hardly any attempt succeeds that takes longer; one in sixteen has timeout.attempt
-	TimeoutStretched                      // the time of the call: attempts were cut off in series, and others are answered late
-)
-
-var timeoutBasisText = [...]string{TimeoutFixed: "fixed", TimeoutTooFew: "too_few", TimeoutMeasured: "measured", TimeoutTooManyCut: "too_many_cut", TimeoutHopeless: "hopeless", TimeoutStretched: "stretched"}
-
-// String returns the word that logs and pages use.
-func (b TimeoutBasis) String() string {
-	if int(b) < len(timeoutBasisText) {
-		return timeoutBasisText[b]
-	}
-	return "unknown"
 }
 
 // BudgetStats is how much a dependency may still send again.
@@ -213,8 +195,3 @@ type BudgetStats struct {
 	// Tokens are what is left of Capacity. Of BudgetTokens, BudgetGRPC and BudgetQuota.
 	Tokens float64
 }
-
-// Overflow is the name of the partition that all partitions past the bound share. It counts and
-// reports, but refuses and holds back no call: partitions that others name must not decide about
-// one that works.
-const Overflow = "_overflow"

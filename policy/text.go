@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gabion-go/gabion/internal/terms"
 )
 
 // How files spell what a policy says. Numbers carry their unit, because a bare
@@ -28,16 +30,6 @@ var (
 	}
 	perText = []string{PerAttempt: "attempt", PerCall: "call"}
 )
-
-// TextError says why a text is no value, and what would be one.
-type TextError struct {
-	Text     string // the text
-	Problem  string // what is wrong with it: "has no unit"
-	Proposal string // what to write instead
-}
-
-// Error returns the whole in one line.
-func (e *TextError) Error() string { return fmt.Sprintf("%q %s: %s", e.Text, e.Problem, e.Proposal) }
 
 // String returns the word that files use.
 func (t Trust) String() string { return word(trustText, t) }
@@ -77,6 +69,10 @@ func (p Per) MarshalText() ([]byte, error) { return marshalWord(perText, p) }
 // UnmarshalText reads "attempt" or "call"; on an error p stays as it was.
 func (p *Per) UnmarshalText(text []byte) error { return unmarshalWord(perText, p, text) }
 
+func textError(text, problem, proposal string) error {
+	return &terms.TextError{Text: text, Problem: problem, Proposal: proposal}
+}
+
 func word[T ~uint8](words []string, v T) string {
 	if int(v) < len(words) {
 		return words[v]
@@ -98,7 +94,7 @@ func unmarshalWord[T ~uint8](words []string, v *T, text []byte) error {
 			return nil
 		}
 	}
-	return &TextError{string(text), "is not known", "use one of " + strings.Join(words, ", ")}
+	return textError(string(text), "is not known", "use one of "+strings.Join(words, ", "))
 }
 
 // String returns the percentage, "50%", or "off".
@@ -125,18 +121,18 @@ func (r *Ratio) UnmarshalText(text []byte) error {
 	digits, ok := strings.CutSuffix(s, "%")
 	switch {
 	case !ok && isDecimal(s):
-		return &TextError{s, "has no unit", "write " + percentFor(s)}
+		return textError(s, "has no unit", "write "+percentFor(s))
 	case len(s) > 1 && s[0] == 'p' && isDecimal(s[1:]):
-		return &TextError{s, "is not a percentage", "write " + s[1:] + "%"}
+		return textError(s, "is not a percentage", "write "+s[1:]+"%")
 	case !ok || !isDecimal(digits):
-		return &TextError{s, "is not a percentage", "write one such as 50%"}
+		return textError(s, "is not a percentage", "write one such as 50%")
 	}
 	share, err := strconv.ParseFloat(digits+"e-2", 64) // rounds once; dividing by 100 would round twice
 	if err != nil {
-		return &TextError{s, "is not a percentage", "write one such as 50%"}
+		return textError(s, "is not a percentage", "write one such as 50%")
 	}
 	if share == 0 {
-		return &TextError{s, "would mean the default", "leave the key out, or write off"}
+		return textError(s, "would mean the default", "leave the key out, or write off")
 	}
 	*r = Ratio(share)
 	return nil
@@ -216,14 +212,14 @@ func (r *PerSecond) UnmarshalText(text []byte) error {
 	}
 	digits, unit, _ := strings.Cut(s, "/")
 	if !isDecimal(digits) {
-		return &TextError{s, "is not a rate", "write one such as 10/s"}
+		return textError(s, "is not a rate", "write one such as 10/s")
 	}
 	n, err := strconv.ParseFloat(digits, 64)
 	if err != nil {
-		return &TextError{s, "is not a rate", "write one such as 10/s"}
+		return textError(s, "is not a rate", "write one such as 10/s")
 	}
 	if n == 0 {
-		return &TextError{s, "would mean the default", "leave the key out, or write off"}
+		return textError(s, "would mean the default", "leave the key out, or write off")
 	}
 	for _, u := range rateUnits {
 		if unit == u.name {
@@ -231,7 +227,7 @@ func (r *PerSecond) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return &TextError{s, "has no unit", "write " + digits + "/s"}
+	return textError(s, "has no unit", "write "+digits+"/s")
 }
 
 // ParseDuration reads a duration as [time.ParseDuration] does, "250ms" or
@@ -243,9 +239,9 @@ func ParseDuration(s string) (time.Duration, error) {
 	case s == offText:
 		return Off, nil
 	case isDecimal(s) && strings.Trim(s, "0.") == "":
-		return 0, &TextError{s, "could mean none or at once", "leave the key out for the default, or write off"}
+		return 0, textError(s, "could mean none or at once", "leave the key out for the default, or write off")
 	case isDecimal(s):
-		return 0, &TextError{s, "has no unit", fmt.Sprintf("write %sms or %ss", s, s)}
+		return 0, textError(s, "has no unit", fmt.Sprintf("write %sms or %ss", s, s))
 	case len(s) > maxNumberText:
 		return 0, notDuration(s)
 	}
@@ -254,15 +250,15 @@ func ParseDuration(s string) (time.Duration, error) {
 	case err != nil:
 		return 0, notDuration(s)
 	case d < 0 || strings.HasPrefix(s, "-"):
-		return 0, &TextError{s, "is negative", "leave the key out for the default, or write off"}
+		return 0, textError(s, "is negative", "leave the key out for the default, or write off")
 	case d == 0:
-		return 0, &TextError{s, "could mean none or at once", "leave the key out for the default, or write off"}
+		return 0, textError(s, "could mean none or at once", "leave the key out for the default, or write off")
 	}
 	return d, nil
 }
 
 func notDuration(s string) error {
-	return &TextError{s, "is not a duration", "write one such as 250ms, 10s or 1m30s"}
+	return textError(s, "is not a duration", "write one such as 250ms, 10s or 1m30s")
 }
 
 // FormatDuration returns d as files spell it: "1m" and not "1m0s", or "off".

@@ -6,6 +6,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/gabion-go/gabion/internal/terms"
 )
 
 func TestRatioText(t *testing.T) {
@@ -94,7 +96,7 @@ func TestTextIsRefused(t *testing.T) {
 		{trust, "Internal", `"Internal" is not known: use one of external, internal`},
 	} {
 		err := c.parse(c.text)
-		var as *TextError
+		var as *terms.TextError
 		if !errors.As(err, &as) || err.Error() != c.want {
 			t.Errorf("%q: got %v\nwant %s", c.text, err, c.want)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/internal/terms"
 )
 
 // The bounds of what a policy may say. Everything that a program keeps must have
@@ -37,9 +38,6 @@ const (
 	maxMeasured  = Ratio(0.99999) // more would need more samples than 20 min bring
 	maxWindow    = 24 * time.Hour
 )
-
-// MaxSends is how many attempts and hedges one call may make at most.
-const MaxSends = 64
 
 // Mistake is one thing that is wrong with a policy.
 type Mistake struct {
@@ -168,14 +166,14 @@ func (c *check) percentile(r Ratio) {
 }
 
 func (c *check) retry(r Retry) {
-	c.count("retry.attempts", r.Attempts, 1, MaxSends, "write 1 for never retry")
+	c.count("retry.attempts", r.Attempts, 1, terms.MaxSends, "write 1 for never retry")
 	c.duration("retry.backoff.base", r.Backoff.Base, minPart, maxDuration, offFine)
 	c.duration("retry.backoff.cap", r.Backoff.Cap, minPart, maxDuration, "write a longer cap: waits are always bounded")
 	c.duration("retry.max_after", r.MaxAfter, minPart, maxDuration, "write the call timeout: no longer wait is possible")
-	c.count("retry.contention.attempts", r.Contention.Attempts, 1, MaxSends, "write 1 for never again after a conflict")
+	c.count("retry.contention.attempts", r.Contention.Attempts, 1, terms.MaxSends, "write 1 for never again after a conflict")
 	c.duration("retry.contention.backoff.base", r.Contention.Backoff.Base, minPart, maxDuration, offFine)
 	c.duration("retry.contention.backoff.cap", r.Contention.Backoff.Cap, minPart, maxDuration, "write a longer cap: waits are always bounded")
-	c.count("retry.contention.repeats", r.Contention.Repeats, 1, MaxSends, offFine)
+	c.count("retry.contention.repeats", r.Contention.Repeats, 1, terms.MaxSends, offFine)
 	c.count("retry.hold", r.Hold, 1, maxCount, offFine)
 	c.budget(r.Budget)
 }
@@ -201,7 +199,7 @@ func (c *check) budget(b Budget) {
 }
 
 func (c *check) hedge(h Hedge) {
-	c.count("hedge.max", h.Max, 1, MaxSends-1, offMeans0)
+	c.count("hedge.max", h.Max, 1, terms.MaxSends-1, offMeans0)
 	c.duration("hedge.delay", h.Delay, minPart, maxDuration, offFine)
 	c.ratio("hedge.percentile", h.Percentile, 1, offMeans0)
 	if h.Percentile == 1 {

@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/internal/recording"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/gabion-go/gabion/record"
 )
 
 // entries reads a recording to its end.
-func entries(r io.Reader) (all []record.Entry, err error) {
-	for e, failure := range record.Entries(r) {
+func entries(r io.Reader) (all []recording.Entry, err error) {
+	for e, failure := range recording.Entries(r) {
 		if failure != nil {
 			err = failure
 			continue
@@ -105,7 +106,7 @@ func TestALateEventDoesNotMoveAClock(t *testing.T) {
 
 func TestARecordingNamesItsProgram(t *testing.T) {
 	var file bytes.Buffer
-	w := record.NewWriter(&file, record.WithPolicyFile("gabion.yaml"), record.WithNote("a test"))
+	w := record.NewWriter(&file, record.WithPolicyFile("gabion.yaml"), func(o *recording.Options) { o.Header.Note = "a test" })
 	w.Observe(t.Context(), policy.Event{Kind: policy.KindReturned})
 	if first, _, _ := strings.Cut(file.String(), "\n"); !strings.HasPrefix(first, `{"kind":"header","version":1,"time":"`) {
 		t.Errorf("the first line is %s", first)
@@ -115,7 +116,7 @@ func TestARecordingNamesItsProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := all[0].Header
-	if h.Program != record.ThisProgram() || h.Program.PID != os.Getpid() || h.Program.Name == "" || h.Program.Host != "" {
+	if h.Program != recording.ThisProgram() || h.Program.PID != os.Getpid() || h.Program.Name == "" || h.Program.Host != "" {
 		t.Errorf("program %+v", h.Program)
 	}
 	if h.PolicyFile != "gabion.yaml" || h.Note != "a test" || h.Virtual || h.Time.IsZero() {
@@ -243,7 +244,7 @@ func TestALineOfALaterVersionIsSaidToBeOne(t *testing.T) {
 		`{"at":1}`: false,
 		`what?`:    false,
 	} {
-		if _, err := entries(strings.NewReader(text + "\n")); err == nil || errors.Is(err, record.ErrLater) != later {
+		if _, err := entries(strings.NewReader(text + "\n")); err == nil || errors.Is(err, recording.ErrLater) != later {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -282,12 +283,12 @@ func TestACallHasOneIDInAFile(t *testing.T) {
 			t.Errorf("%s: %s, want %s", fact, got, c.ids)
 		}
 	}
-	for text, want := range map[string]record.ID{
+	for text, want := range map[string]recording.ID{
 		"17": {Call: 17}, "1.17": {Run: 1, Call: 17}, "2.18446744073709551615": {Run: 2, Call: 1<<64 - 1},
 		"": {}, "0": {}, "1.0": {}, "0.1": {}, "x": {}, "1.2.3": {}, "-1": {}, "1.": {}, "99999999999.1": {},
 	} {
-		got, err := record.ParseID(text)
-		if got != want || (err == nil) != (want != record.ID{}) {
+		got, err := recording.ParseID(text)
+		if got != want || (err == nil) != (want != recording.ID{}) {
 			t.Errorf("%q is %v, %v", text, got, err)
 		}
 		if err == nil && got.String() != text {
@@ -332,7 +333,9 @@ func TestASimulationHasNoWallClock(t *testing.T) {
 	write := func() string {
 		var file bytes.Buffer
 		zero := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-		w := record.NewWriter(&file, record.Virtual(zero), record.WithProgram(record.Program{Name: "lab"}))
+		w := record.NewWriter(&file, func(o *recording.Options) {
+			o.Zero, o.Header.Virtual, o.Header.Program = zero, true, recording.Program{Name: "lab"}
+		})
 		w.Observe(t.Context(), policy.Event{Kind: policy.KindReturned, Dependency: "a", At: 5})
 		all, err := entries(bytes.NewReader(file.Bytes()))
 		if err != nil || !all[0].Header.Virtual || !all[0].Time(5).Equal(zero.Add(5)) {
@@ -348,8 +351,10 @@ func TestASimulationHasNoWallClock(t *testing.T) {
 // The keys of lines stay the same for ever, for readers other than this package.
 func TestTheLinesAroundEventsKeepTheirKeys(t *testing.T) {
 	var file bytes.Buffer
-	w := record.NewWriter(&file, record.Virtual(time.Unix(0, 0).UTC()), record.WithNote("n"), record.WithPolicyFile("f"),
-		record.WithProgram(record.Program{Name: "p", Version: "v", Revision: "r", Modified: true, Go: "g", PID: 1, Host: "h"}),
+	w := record.NewWriter(&file, record.WithPolicyFile("f"), func(o *recording.Options) {
+		o.Zero, o.Header.Virtual, o.Header.Note = time.Unix(0, 0).UTC(), true, "n"
+		o.Header.Program = recording.Program{Name: "p", Version: "v", Revision: "r", Modified: true, Go: "g", PID: 1, Host: "h"}
+	},
 		record.WithPolicies(func(string) (policy.Policy, bool) { return policy.Policy{}, true }),
 		record.WithSettings(func(of string) []policy.Setting {
 			return []policy.Setting{{Path: "retry.attempts", Value: "3", Source: of}}

@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/recording"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/gabion-go/gabion/record"
 )
@@ -23,8 +26,8 @@ import (
 func full(k policy.Kind) gabion.Event {
 	return gabion.Event{
 		Kind: k, Class: policy.ClassTimeout, Reason: policy.AttemptTimeout, Effect: policy.UnknownEffect, Hedge: true, Slow: true,
-		Attempt: 3, From: policy.StateObserveOnly, To: policy.StateOpen, Cause: policy.CauseConsecutive, At: -5, Due: -7, Until: 1 << 50, Took: time.Second,
-		Wait: policy.ForSlot, Partition: "eu\n\"€\u2028", Dependency: "db", Operation: "charge", Call: 1<<64 - 1,
+		Attempt: 3, From: policy.StateObserveOnly, To: policy.StateOpen, Cause: breaker.Consecutive, At: -5, Due: -7, Until: 1 << 50, Took: time.Second,
+		Wait: terms.ForSlot, Partition: "eu\n\"€\u2028", Dependency: "db", Operation: "charge", Call: 1<<64 - 1,
 		Count: -1, Seq: 9, Left: -3, Hedges: 2, Code: "503",
 		Numbers: &policy.Numbers{Calls: 20, Failures: 11, Slows: 3, Shape: policy.BudgetTokens, Level: -0.5, Bytes: 1 << 40},
 	}
@@ -221,7 +224,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"kind":"retu` + "\n" + head + "\n" + `{"kind":"events_lost","count":3}` + "\n" + `{"code":"` + "\xe2\x82"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		line, run, ended := 0, 1, false
-		for e, err := range record.Entries(bytes.NewReader(text)) {
+		for e, err := range recording.Entries(bytes.NewReader(text)) {
 			if ended {
 				t.Fatal("it goes on after an error")
 			}
@@ -236,7 +239,7 @@ func FuzzRead(f *testing.F) {
 			}
 			line, run = e.Line, e.Run
 			e.Time(e.Event.At)
-			if id, err := record.ParseID(e.ID().String()); e.Event.Call != 0 && (err != nil || id != e.ID()) {
+			if id, err := recording.ParseID(e.ID().String()); e.Event.Call != 0 && (err != nil || id != e.ID()) {
 				t.Fatalf("%v became %v, %v", e.ID(), id, err)
 			}
 			var again bytes.Buffer

@@ -1,3 +1,11 @@
+// Package record keeps gabion's events as JSON lines: one object per event, in the
+// order in which they were observed. A recording can be read again, shown and compared.
+//
+// Its first line is a header, which says what program wrote it. Before the
+// first event of a dependency a line says when the dependency's clock was at zero, and
+// which policy was in force. A file that a second run appended to has a second
+// header, and its calls are named by both numbers. Recordings without such lines,
+// as earlier versions wrote them, are read as well.
 package record
 
 import (
@@ -8,13 +16,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/recording"
 	"github.com/gabion-go/gabion/policy"
 )
 
 // Writer is an Observer that writes every event as a line. Make one with
 // [NewWriter]; it is safe for concurrent use and may serve several dependencies.
 type Writer struct {
-	options options
+	options recording.Options
 
 	mu     sync.Mutex // guards all below
 	w      io.Writer
@@ -27,49 +36,26 @@ type Writer struct {
 }
 
 // Option says something of a recording that its Writer can't know.
-type Option func(*options)
-
-type options struct {
-	header   Header
-	policies func(dependency string) (policy.Policy, bool)
-	settings func(dependency string) []policy.Setting
-	zero     time.Time
-}
+type Option func(*recording.Options)
 
 // WithPolicies makes the recording name the policy of each dependency by its
 // [PolicyHash], also after a reload. The function is called at the first event of a
 // dependency and at each reload, outside every lock. Nil, and false from it, mean that a
 // policy is not known.
 func WithPolicies(of func(dependency string) (policy.Policy, bool)) Option {
-	return func(o *options) { o.policies = of }
+	return func(o *recording.Options) { o.Policies = of }
 }
 
 // WithSettings makes the recording say the settings of each dependency and where they come from, so
 // that a reader needs no file. The function is called when that of [WithPolicies] is. Nil from it means
 // that they are not known.
 func WithSettings(of func(dependency string) []policy.Setting) Option {
-	return func(o *options) { o.settings = of }
+	return func(o *recording.Options) { o.Settings = of }
 }
 
 // WithPolicyFile writes into the recording which file the policies were read from.
 func WithPolicyFile(path string) Option {
-	return func(o *options) { o.header.PolicyFile = path }
-}
-
-// WithProgram says which program this is, in place of [ThisProgram].
-func WithProgram(p Program) Option {
-	return func(o *options) { o.header.Program = p }
-}
-
-// WithNote puts a text into the header.
-func WithNote(text string) Option {
-	return func(o *options) { o.header.Note = text }
-}
-
-// Virtual says that the events are of a simulation, in which the instants of all
-// dependencies count from zero.
-func Virtual(zero time.Time) Option {
-	return func(o *options) { o.zero, o.header.Virtual = zero, true }
+	return func(o *recording.Options) { o.Header.PolicyFile = path }
 }
 
 // NewWriter returns a Writer that writes to w, a line per Write; the first Write of each
@@ -78,13 +64,13 @@ func Virtual(zero time.Time) Option {
 // never writes again after a failure, and w itself may. A file has one Writer at a time:
 // another one begins another run of it.
 func NewWriter(w io.Writer, opts ...Option) *Writer {
-	o := options{header: Header{Program: ThisProgram()}}
+	o := recording.Options{Header: recording.Header{Program: recording.ThisProgram()}}
 	for _, opt := range opts {
 		if opt != nil {
 			opt(&o)
 		}
 	}
-	o.header.Version = Version
+	o.Header.Version = recording.Version
 	return &Writer{w: w, options: o, zeros: map[string]time.Time{}}
 }
 
@@ -93,7 +79,7 @@ func NewWriter(w io.Writer, opts ...Option) *Writer {
 // after a gap says how many are missing, as kind events_lost. The first failure of a
 // gap is logged by slog.Default.
 func (r *Writer) Observe(ctx context.Context, e policy.Event) {
-	text, err := json.Marshal(lineOf(e))
+	text, err := json.Marshal(recording.EventLine(e))
 	origin := r.describe(e)
 	r.mu.Lock()
 	if err == nil {
@@ -112,9 +98,9 @@ func (r *Writer) Observe(ctx context.Context, e policy.Event) {
 
 // describe returns what is to be written of the event's dependency, or nil. It calls
 // other people's code, so no lock is held.
-func (r *Writer) describe(e policy.Event) *Origin {
-	o := &Origin{Dependency: e.Dependency, Zero: r.options.zero}
-	if !r.options.header.Virtual {
+func (r *Writer) describe(e policy.Event) *recording.Origin {
+	o := &recording.Origin{Dependency: e.Dependency, Zero: r.options.Zero}
+	if !r.options.Header.Virtual {
 		o.Zero = time.Now().Add(-time.Duration(e.At)).Round(0).UTC()
 	}
 	r.mu.Lock()
@@ -123,13 +109,13 @@ func (r *Writer) describe(e policy.Event) *Origin {
 	if known {
 		return nil
 	}
-	if r.options.policies != nil {
-		if p, ok := r.options.policies(e.Dependency); ok {
+	if r.options.Policies != nil {
+		if p, ok := r.options.Policies(e.Dependency); ok {
 			o.Policy = PolicyHash(p)
 		}
 	}
-	if r.options.settings != nil {
-		for _, s := range r.options.settings(e.Dependency) {
+	if r.options.Settings != nil {
+		for _, s := range r.options.Settings(e.Dependency) {
 			s.Why = "" // of a default; it says nothing of the run
 			o.Settings = append(o.Settings, s)
 		}
@@ -147,12 +133,12 @@ const maxZeros = 4096
 
 // knows reports whether what was written of the event's dependency holds. An event about
 // the dependency may come long after it happened, so it says nothing of the clock.
-func (r *Writer) knows(e policy.Event, o *Origin) bool {
+func (r *Writer) knows(e policy.Event, o *recording.Origin) bool {
 	zero, written := r.zeros[o.Dependency]
 	switch {
 	case !written:
 		return false
-	case e.Kind == policy.KindReloaded && (r.options.policies != nil || r.options.settings != nil):
+	case e.Kind == policy.KindReloaded && (r.options.Policies != nil || r.options.Settings != nil):
 		o.Zero = zero
 		return false
 	}
@@ -161,7 +147,7 @@ func (r *Writer) knows(e policy.Event, o *Origin) bool {
 
 // write writes one line, and before it what is to be said of a gap, of the recording and
 // of the dependency.
-func (r *Writer) write(e policy.Event, origin *Origin, text []byte) error {
+func (r *Writer) write(e policy.Event, origin *recording.Origin, text []byte) error {
 	before, err := r.before(e, origin)
 	if err != nil {
 		return err
@@ -186,7 +172,7 @@ func (r *Writer) write(e policy.Event, origin *Origin, text []byte) error {
 }
 
 // before is what has to stand before an event's line.
-func (r *Writer) before(e policy.Event, origin *Origin) (text []byte, err error) {
+func (r *Writer) before(e policy.Event, origin *recording.Origin) (text []byte, err error) {
 	add := func(line any) {
 		var one []byte
 		if err == nil {
@@ -198,17 +184,17 @@ func (r *Writer) before(e policy.Event, origin *Origin) (text []byte, err error)
 		text = append(text, '\n')
 	}
 	if r.lost > 0 {
-		add(line{At: int64(e.At), Kind: policy.KindEventsLost.String(), Count: r.lost})
+		add(recording.LostLine(e.At, r.lost))
 	}
 	if !r.headed {
-		h := r.options.header
-		if h.Time = r.options.zero; !h.Virtual {
+		h := r.options.Header
+		if h.Time = r.options.Zero; !h.Virtual {
 			h.Time = time.Now().Round(0).UTC()
 		}
-		add(headerLine{kindHeader, h})
+		add(recording.HeaderLine(h))
 	}
 	if origin != nil && !r.knows(e, origin) { // else another writer was first
-		add(originLine{kindOrigin, *origin})
+		add(recording.OriginLine(*origin))
 	}
 	return text, err
 }

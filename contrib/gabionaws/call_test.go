@@ -35,7 +35,7 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		code     string
 		attempts int
 		reason   gabion.Reason
-		effect   gabion.Effect
+		effect   policy.Effect
 	}{
 		{400, "ThrottlingException", 3, policy.AttemptsExhausted, policy.NoEffect},
 		{400, "ProvisionedThroughputExceededException", 3, policy.AttemptsExhausted, policy.NoEffect},

@@ -9,25 +9,26 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // Endpoints returns what a stub needs whose calls go to the endpoints of the dependency's policy, each at a connection of
 // its own: to two providers, or a primary and its backup.
 //
-//	payments := pb.NewPaymentsClient(client.Endpoints(func(e gabion.Endpoint) grpc.ClientConnInterface { return conns[e.Name] }))
+//	payments := pb.NewPaymentsClient(client.Endpoints(func(e policy.Endpoint) grpc.ClientConnInterface { return conns[e.Name] }))
 //
 // It asks conn for the connection of each attempt; conn must be quick, and safe for concurrent use. An endpoint for which it returns nil
 // gets nothing: the attempt fails there as one that was not sent. Without endpoints in the policy conn gets the zero
-// [gabion.Endpoint]. The connections have none of [Client.DialOptions] but grpc.WithDisableRetry, and stay their owner's, who closes
+// [policy.Endpoint]. The connections have none of [Client.DialOptions] but grpc.WithDisableRetry, and stay their owner's, who closes
 // them. What is returned is safe for concurrent use.
-func (c *Client) Endpoints(conn func(gabion.Endpoint) grpc.ClientConnInterface) grpc.ClientConnInterface {
+func (c *Client) Endpoints(conn func(policy.Endpoint) grpc.ClientConnInterface) grpc.ClientConnInterface {
 	return &spread{c, conn}
 }
 
 // spread makes the calls of a Client at connections that it chooses for each attempt.
 type spread struct {
 	client *Client
-	conn   func(gabion.Endpoint) grpc.ClientConnInterface
+	conn   func(policy.Endpoint) grpc.ClientConnInterface
 }
 
 // Invoke implements grpc.ClientConnInterface.

@@ -91,7 +91,7 @@ func providers(t *testing.T, p policy.Policy, servers ...*provider) (*gabion.Dep
 	}
 	d := gabion.New("payments", p)
 	c := &gabiongrpc.Client{Dependency: d}
-	return d, pb.NewTestServiceClient(c.Endpoints(func(e gabion.Endpoint) grpc.ClientConnInterface { return conns[e.Name] }))
+	return d, pb.NewTestServiceClient(c.Endpoints(func(e policy.Endpoint) grpc.ClientConnInterface { return conns[e.Name] }))
 }
 
 // One of three is dead: all calls are answered, and it is asked now and then.
@@ -195,9 +195,9 @@ func TestAnEndpointWithoutAConnection(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	bare := &gabiongrpc.Client{Dependency: gabion.New("bare", policy.Policy{Retry: policy.Retry{Attempts: 1}})}
-	for fact, conn := range map[string]func(gabion.Endpoint) grpc.ClientConnInterface{
-		"nothing":                        func(gabion.Endpoint) grpc.ClientConnInterface { return nil },
-		"nothing of a map of ClientConn": func(e gabion.Endpoint) grpc.ClientConnInterface { return map[string]*grpc.ClientConn{}[e.Name] },
+	for fact, conn := range map[string]func(policy.Endpoint) grpc.ClientConnInterface{
+		"nothing":                        func(policy.Endpoint) grpc.ClientConnInterface { return nil },
+		"nothing of a map of ClientConn": func(e policy.Endpoint) grpc.ClientConnInterface { return map[string]*grpc.ClientConn{}[e.Name] },
 	} {
 		_, err := pb.NewTestServiceClient(bare.Endpoints(conn)).UnaryCall(t.Context(), &pb.SimpleRequest{})
 		var why *gabion.Error
@@ -223,7 +223,7 @@ func TestAnEndpointWhoseConnectionIsClosed(t *testing.T) {
 	conns := map[string]*grpc.ClientConn{"a": closed, "b": open}
 	p := policy.Policy{Endpoints: policy.Endpoints{Mode: policy.EndpointsOrdered, List: []policy.Endpoint{{Name: "a"}, {Name: "b"}}}}
 	d := gabion.New("payments", p)
-	stub := pb.NewTestServiceClient((&gabiongrpc.Client{Dependency: d}).Endpoints(func(e gabion.Endpoint) grpc.ClientConnInterface { return conns[e.Name] }))
+	stub := pb.NewTestServiceClient((&gabiongrpc.Client{Dependency: d}).Endpoints(func(e policy.Endpoint) grpc.ClientConnInterface { return conns[e.Name] }))
 	for i := range 8 { // nothing was sent, so it needs no key
 		if _, err := stub.UnaryCall(t.Context(), &pb.SimpleRequest{}); err != nil {
 			t.Errorf("call %d: %v", i, err)
@@ -249,7 +249,7 @@ func ExampleClient_Endpoints() {
 	p := soon()
 	p.Endpoints = policy.Endpoints{Mode: policy.EndpointsOrdered, List: []policy.Endpoint{{Name: "first"}, {Name: "second"}}}
 	c := &gabiongrpc.Client{Dependency: gabion.New("payments", p)}
-	payments := pb.NewTestServiceClient(c.Endpoints(func(e gabion.Endpoint) grpc.ClientConnInterface { return conns[e.Name] }))
+	payments := pb.NewTestServiceClient(c.Endpoints(func(e policy.Endpoint) grpc.ClientConnInterface { return conns[e.Name] }))
 
 	reply, err := payments.UnaryCall(context.Background(), &pb.SimpleRequest{}, gabiongrpc.With(gabion.WithKey("order-7")))
 	fmt.Println(reply.GetUsername(), err)

@@ -85,7 +85,7 @@ func TestWhatGRPCSendsAgainByItselfIsCounted(t *testing.T) {
 		attempts int
 		streams  int64
 		hidden   int64
-		effect   gabion.Effect
+		effect   policy.Effect
 	}{
 		{"a refused stream once, and no more, though the call is not safe", &turner{}, nil, 1, 2, 1, policy.UnknownEffect},
 		{"once for each attempt of a call that is", &turner{}, []grpc.CallOption{safely()}, 3, 6, 3, policy.UnknownEffect},

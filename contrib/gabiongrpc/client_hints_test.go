@@ -9,6 +9,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -40,10 +41,10 @@ func TestWhatAServerSaysOfWhenToTryAgain(t *testing.T) {
 		{"pushback makes no permanent code transient", plain(), []answer{fails(codes.NotFound).push("5"), ok("")}, []time.Duration{0}, policy.NotRetryable},
 		{"a quota with RetryInfo is a throttle", with(plain(), func(p *policy.Policy) { p.Pace.Off = true }),
 			[]answer{fails(codes.ResourceExhausted).retryIn(2 * time.Second).push("2000"), ok("")}, []time.Duration{0, 2 * time.Second}, policy.None},
-		{"unless the policy calls it permanent", with(plain(), func(p *policy.Policy) { p.GRPC.Permanent = []policy.GRPCCode{policy.GRPCResourceExhausted} }),
+		{"unless the policy calls it permanent", with(plain(), func(p *policy.Policy) { p.GRPC.Permanent = []policy.GRPCCode{grpccode.ResourceExhausted} }),
 			[]answer{fails(codes.ResourceExhausted).retryIn(2 * time.Second), ok("")}, []time.Duration{0}, policy.NotRetryable},
 		{"a quota that the policy lists is retried", with(plain(), func(p *policy.Policy) {
-			p.GRPC.Transient, p.Pace.Off = []policy.GRPCCode{policy.GRPCResourceExhausted}, true
+			p.GRPC.Transient, p.Pace.Off = []policy.GRPCCode{grpccode.ResourceExhausted}, true
 		}), []answer{fails(codes.ResourceExhausted), ok("")}, []time.Duration{0, 100 * ms}, policy.None},
 		{"a conflict is repeated soon", with(plain(), func(p *policy.Policy) {
 			p.Retry.Contention.Backoff = backoff.Backoff{Kind: backoff.Constant, Base: 5 * ms, Cap: 5 * ms}

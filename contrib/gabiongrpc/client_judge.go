@@ -12,6 +12,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -61,7 +62,7 @@ func (a *attempt) failure(err error) policy.Outcome {
 		switch {
 		case a.conn != nil && a.conn.GetState() == connectivity.Shutdown: // by its owner, who gives its calls up
 			o.Class = policy.ClassIgnored
-			if a.Err() == nil && gabion.EndpointOf(a) != (gabion.Endpoint{}) { // or one endpoint's, and others may answer
+			if a.Err() == nil && gabion.EndpointOf(a) != (policy.Endpoint{}) { // or one endpoint's, and others may answer
 				o.Class = policy.ClassNetwork
 			}
 		case s.Code() == codes.Canceled && a.Err() == nil: // the caller did not cancel it
@@ -78,7 +79,7 @@ func (a *attempt) failure(err error) policy.Outcome {
 	case codes.ResourceExhausted:
 		if a.kept != unkept {
 			o.Class = policy.ClassClient // whatever the policy says of the code: it is no server's
-		} else if retryInfo(s) > 0 && o.Class == policy.ClassClient && !a.permanent(policy.GRPCResourceExhausted) {
+		} else if retryInfo(s) > 0 && o.Class == policy.ClassClient && !a.permanent(grpccode.ResourceExhausted) {
 			o.Class = policy.ClassThrottled // who says when to come back asks for it
 		}
 	}

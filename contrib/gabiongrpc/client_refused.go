@@ -3,6 +3,7 @@ package gabiongrpc
 import (
 	"google.golang.org/grpc/codes"
 
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -15,7 +16,7 @@ func (a *attempt) declined(code codes.Code, o *policy.Outcome) {
 	case code == codes.DeadlineExceeded:
 		o.Class = policy.ClassTimeout
 	case code == codes.Unavailable && o.Class == policy.ClassServer,
-		code == codes.ResourceExhausted && !a.permanent(policy.GRPCResourceExhausted):
+		code == codes.ResourceExhausted && !a.permanent(grpccode.ResourceExhausted):
 		o.Class, o.Alone, o.Busy = policy.ClassThrottled, !o.Stop, o.Stop
 	}
 	if a.of.policy.Trust == policy.Internal {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/contrib/gabiongrpc"
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -34,7 +35,7 @@ func TestAServersRefusalIsNoFailure(t *testing.T) {
 		{"refused by a server of others", gabiongrpc.Server{Admission: &gabiongrpc.Admission{Limit: 1, Queue: policy.Off, RetryAfter: ms}}, busy, policy.External, policy.GRPC{}, 1, policy.NotSafe, 0},
 		{"one tenant's share", gabiongrpc.Server{Admission: &gabiongrpc.Admission{Limit: 4, Queue: policy.Off, RetryAfter: ms, Tenant: byName, TenantShare: 0.25}}, busy, policy.Internal, policy.GRPC{}, 3, policy.AttemptsExhausted, 0},
 		{"in an overload", gabiongrpc.Server{Admission: &gabiongrpc.Admission{Limit: 1, Queue: 2}}, func(h *house) { h.overloaded(); h.fill(2) }, policy.Internal, policy.GRPC{}, 1, policy.DoNotRetry, 0},
-		{"a code that the policy calls permanent", gabiongrpc.Server{Admission: &gabiongrpc.Admission{Limit: 1, Queue: policy.Off}}, busy, policy.Internal, policy.GRPC{Permanent: []policy.GRPCCode{policy.GRPCUnavailable}}, 1, policy.NotRetryable, 0},
+		{"a code that the policy calls permanent", gabiongrpc.Server{Admission: &gabiongrpc.Admission{Limit: 1, Queue: policy.Off}}, busy, policy.Internal, policy.GRPC{Permanent: []policy.GRPCCode{grpccode.Unavailable}}, 1, policy.NotRetryable, 0},
 		{"no time left", gabiongrpc.Server{Deadline: &gabiongrpc.Deadline{Margin: time.Hour}}, func(*house) {}, policy.Internal, policy.GRPC{}, 1, policy.DoNotRetry, 1},
 	} {
 		t.Run(c.fact, func(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/contrib/gabiongrpc"
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -41,7 +42,7 @@ func TestWhatProvablyNeverLeft(t *testing.T) {
 		dial     grpc.DialOption
 		opts     []grpc.CallOption
 		attempts int
-		effect   gabion.Effect
+		effect   policy.Effect
 		code     codes.Code
 	}{
 		{"a refused connection: an unsafe call is repeated", refusing(), nil, 3, policy.NoEffect, codes.Unavailable},
@@ -254,7 +255,7 @@ func TestAMessageThatIsTooLarge(t *testing.T) {
 		opts   []grpc.CallOption
 		says   func(context.Context) (*pb.SimpleResponse, error)
 		came   int
-		effect gabion.Effect
+		effect policy.Effect
 	}{
 		{"the request", grpc.EmptyDialOption{}, sizes(300, 1000), exhausted.give, 0, policy.NoEffect},
 		{"the answer, for its caller", grpc.EmptyDialOption{}, sizes(1000, 300), func(context.Context) (*pb.SimpleResponse, error) {
@@ -272,7 +273,7 @@ func TestAMessageThatIsTooLarge(t *testing.T) {
 		}, 1, policy.UnknownEffect},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
-			throttled := with(tripsAtOnce(), func(p *policy.Policy) { p.GRPC.Transient = []policy.GRPCCode{policy.GRPCResourceExhausted} })
+			throttled := with(tripsAtOnce(), func(p *policy.Policy) { p.GRPC.Transient = []policy.GRPCCode{grpccode.ResourceExhausted} })
 			inRoomOf(t, throttled, nil, []grpc.DialOption{c.dial}, func(r *room) {
 				r.server.unary = func(ctx context.Context, _ int, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) { return c.says(ctx) }
 				_, err := r.stub.UnaryCall(r.Context(), request, c.opts...)

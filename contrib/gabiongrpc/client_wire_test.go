@@ -160,7 +160,7 @@ func TestWhatTheServerSaysOfTheKey(t *testing.T) {
 		says    answer
 		problem gabion.KeyProblem
 		came    int
-		effect  gabion.Effect
+		effect  policy.Effect
 	}{
 		{say(codes.Aborted, "IN_PROGRESS").retryIn(time.Second), gabion.KeyInFlight, 3, policy.UnknownEffect},
 		{say(codes.FailedPrecondition, "KEY_REUSED"), gabion.KeyReused, 1, policy.UnknownEffect},

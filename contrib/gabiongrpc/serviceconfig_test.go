@@ -13,6 +13,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/internal/grpcconfig"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -76,10 +77,10 @@ func TestPoliciesOfAServiceConfigAreCopies(t *testing.T) {
 		p, _ := s.Policy("/shop.Catalogue/Find")
 		all := s.Policies()["shop.Catalogue"]
 		for _, list := range [][]policy.GRPCCode{p.GRPC.Transient, all.GRPC.Transient} {
-			if list[0] != policy.GRPCInternal {
+			if list[0] != grpccode.Internal {
 				t.Error(list)
 			}
-			list[0] = policy.GRPCUnknown
+			list[0] = grpccode.Unknown
 		}
 	}
 }

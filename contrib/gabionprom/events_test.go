@@ -6,6 +6,8 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/contrib/gabionprom"
+	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -141,15 +143,15 @@ var countings = []struct {
 	{"a slow attempt", []gabion.Event{with(settled(1, policy.ClassSuccess, time.Second), func(e *gabion.Event) { e.Slow = true })}, []expect{
 		series(1, "gabion_slow_attempts_total", "operation=o"),
 	}},
-	{"waits", []gabion.Event{{Kind: policy.KindWaiting, Wait: policy.ForSlot}, {Kind: policy.KindWaiting, Wait: policy.ForBackoff}}, []expect{
+	{"waits", []gabion.Event{{Kind: policy.KindWaiting, Wait: terms.ForSlot}, {Kind: policy.KindWaiting, Wait: terms.ForBackoff}}, []expect{
 		series(1, "gabion_waits_total", "wait=slot"), series(1, "gabion_waits_total", "wait=backoff"),
 	}},
 	{"a breaker that opens and closes", []gabion.Event{
-		{Kind: policy.KindBreakerMoved, To: policy.StateOpen, Cause: policy.CauseFailureRate},
-		{Kind: policy.KindBreakerMoved, From: policy.StateOpen, To: policy.StateHalfOpen, Cause: policy.CauseCooldownOver},
-		{Kind: policy.KindBreakerMoved, From: policy.StateHalfOpen, Cause: policy.CauseProbesPassed},
-		{Kind: policy.KindBreakerMoved, To: policy.StateForcedOpen, Cause: policy.CauseForced},
-		{Kind: policy.KindBreakerExceeded, Cause: policy.CauseSlowRate},
+		{Kind: policy.KindBreakerMoved, To: policy.StateOpen, Cause: breaker.FailureRate},
+		{Kind: policy.KindBreakerMoved, From: policy.StateOpen, To: policy.StateHalfOpen, Cause: breaker.CooldownOver},
+		{Kind: policy.KindBreakerMoved, From: policy.StateHalfOpen, Cause: breaker.ProbesPassed},
+		{Kind: policy.KindBreakerMoved, To: policy.StateForcedOpen, Cause: breaker.Forced},
+		{Kind: policy.KindBreakerExceeded, Cause: breaker.SlowRate},
 	}, []expect{
 		series(1, "gabion_breaker_opens_total"),
 		series(4, "gabion_breaker_transitions_total"),
@@ -157,19 +159,19 @@ var countings = []struct {
 		series(1, "gabion_breaker_would_open_total", "cause=slow_rate"),
 	}},
 	{"a breaker whose probes fail opened once", []gabion.Event{
-		{Kind: policy.KindBreakerMoved, To: policy.StateOpen, Cause: policy.CauseFailureRate},
-		{Kind: policy.KindBreakerMoved, From: policy.StateOpen, To: policy.StateHalfOpen, Cause: policy.CauseCooldownOver},
-		{Kind: policy.KindBreakerMoved, From: policy.StateHalfOpen, To: policy.StateOpen, Cause: policy.CauseProbeFailed},
-		{Kind: policy.KindBreakerMoved, From: policy.StateOpen, To: policy.StateHalfOpen, Cause: policy.CauseCooldownOver},
-		{Kind: policy.KindBreakerMoved, From: policy.StateHalfOpen, To: policy.StateOpen, Cause: policy.CauseProbeFailed},
+		{Kind: policy.KindBreakerMoved, To: policy.StateOpen, Cause: breaker.FailureRate},
+		{Kind: policy.KindBreakerMoved, From: policy.StateOpen, To: policy.StateHalfOpen, Cause: breaker.CooldownOver},
+		{Kind: policy.KindBreakerMoved, From: policy.StateHalfOpen, To: policy.StateOpen, Cause: breaker.ProbeFailed},
+		{Kind: policy.KindBreakerMoved, From: policy.StateOpen, To: policy.StateHalfOpen, Cause: breaker.CooldownOver},
+		{Kind: policy.KindBreakerMoved, From: policy.StateHalfOpen, To: policy.StateOpen, Cause: breaker.ProbeFailed},
 	}, []expect{
 		series(1, "gabion_breaker_opens_total"),
 		series(2, "gabion_breaker_transitions_total", "from=half_open", "to=open"),
 	}},
 	{"a breaker that closes and opens again opened twice", []gabion.Event{
-		{Kind: policy.KindBreakerMoved, To: policy.StateOpen, Cause: policy.CauseFailureRate},
-		{Kind: policy.KindBreakerMoved, From: policy.StateHalfOpen, Cause: policy.CauseProbesPassed},
-		{Kind: policy.KindBreakerMoved, To: policy.StateOpen, Cause: policy.CauseFailureRate},
+		{Kind: policy.KindBreakerMoved, To: policy.StateOpen, Cause: breaker.FailureRate},
+		{Kind: policy.KindBreakerMoved, From: policy.StateHalfOpen, Cause: breaker.ProbesPassed},
+		{Kind: policy.KindBreakerMoved, To: policy.StateOpen, Cause: breaker.FailureRate},
 	}, []expect{series(2, "gabion_breaker_opens_total")}},
 	{"a quiet dependency has counters to grow from", []gabion.Event{returned(policy.None, 1, 0)}, []expect{
 		series(0, "gabion_breaker_opens_total", "dependency=d"), series(0, "gabion_resent_below_total", "dependency=d"),

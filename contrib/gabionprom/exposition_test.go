@@ -23,6 +23,7 @@ import (
 	"github.com/gabion-go/gabion/fleet/fleettest"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/internal/adapter"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/internal/testservers"
 	"github.com/gabion-go/gabion/messages/inbox"
 	"github.com/gabion-go/gabion/policy"
@@ -78,7 +79,7 @@ func everything(t *testing.T) *gabionprom.Metrics {
 	e := gabion.Event{Dependency: "busy"}
 	for _, k := range []policy.Kind{policy.KindBodyFailed, policy.KindOutlived, policy.KindHedgeSkipped, policy.KindPaceSet, policy.KindLimitMoved,
 		policy.KindReloaded, policy.KindRetriesSwitched, policy.KindResent, policy.KindLettersLost, policy.KindEventsLost, policy.KindBreakerExceeded, policy.KindWaiting} {
-		e.Kind, e.Count, e.Wait = k, 1, policy.ForRate
+		e.Kind, e.Count, e.Wait = k, 1, terms.ForRate
 		m.Observe(ctx, e)
 	}
 	m.Observe(ctx, gabion.Event{Kind: policy.KindReturned, Dependency: "busy", Attempt: 2, Hedges: 1, Reason: policy.BudgetExhausted})

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -76,8 +76,8 @@ func (c *tallied) into(h *histogram) {
 	}
 }
 
-// Tally counts a plain success. It implements [gabion.Tallier].
-func (m *Metrics) Tally(ctx context.Context, s gabion.PlainSuccess) {
+// Tally counts a plain success. It implements adapter.Tallier.
+func (m *Metrics) Tally(ctx context.Context, s adapter.PlainSuccess) {
 	o := m.operation(s.Dependency, s.Operation)
 	at := &o.plain[int(s.Shard)&(len(o.plain)-1)]
 	p := at.Load()

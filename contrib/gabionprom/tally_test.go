@@ -16,6 +16,7 @@ import (
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/contrib/gabionprom"
 	"github.com/gabion-go/gabion/gabiontest"
+	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -178,7 +179,7 @@ func (c *counting) Observe(ctx context.Context, e gabion.Event) {
 	c.Metrics.Observe(ctx, e)
 }
 
-func (c *counting) Tally(ctx context.Context, s gabion.PlainSuccess) {
+func (c *counting) Tally(ctx context.Context, s adapter.PlainSuccess) {
 	c.tallied.Add(1)
 	c.Metrics.Tally(ctx, s)
 }

@@ -3,6 +3,8 @@ package gabionprom
 import (
 	"slices"
 
+	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -30,7 +32,7 @@ var (
 	skipping = append([]policy.Reason{policy.BudgetExhausted, policy.DeadlineShort, policy.RetryAfterTooLong, policy.RetriesOff}, refusingRetries...)
 	breaking = []policy.Reason{policy.None, policy.IdleTimeout, policy.BodyTimeout}
 
-	waiting = []string{policy.ForBackoff, policy.ForSuccess, policy.ForSlot, policy.ForPace, policy.ForRate, policy.ForQuota}
+	waiting = []string{terms.ForBackoff, terms.ForSuccess, terms.ForSlot, terms.ForPace, terms.ForRate, terms.ForQuota}
 
 	// deciding and disposing are exposed from zero once one of them counts: not all
 	// dependencies have keys or messages.
@@ -44,7 +46,7 @@ var (
 		"dead_letter/too_large", "dead_letter/header_unreadable", "dead_letter/unknown_version",
 	}
 
-	opening = []policy.BreakerCause{policy.CauseFailureRate, policy.CauseSlowRate, policy.CauseFailures, policy.CauseConsecutive}
+	opening = []policy.BreakerCause{breaker.FailureRate, breaker.SlowRate, breaker.Failures, breaker.Consecutive}
 	moving  = movesOf()
 )
 
@@ -60,18 +62,18 @@ func movesOf() (all []move) {
 			all = append(all, move{from, to, why})
 		}
 	}
-	add(policy.StateClosed, policy.StateOpen, append(slices.Clone(opening), policy.CauseForced)...)
-	add(policy.StateClosed, policy.StateForcedOpen, policy.CauseForced, policy.CauseIsolated)
-	add(policy.StateClosed, policy.StateDisabled, policy.CauseForced)
-	add(policy.StateClosed, policy.StateObserveOnly, policy.CauseForced)
-	add(policy.StateOpen, policy.StateHalfOpen, policy.CauseCooldownOver, policy.CauseCallsRefused)
-	add(policy.StateOpen, policy.StateClosed, policy.CauseReset)
-	add(policy.StateHalfOpen, policy.StateOpen, policy.CauseProbeFailed, policy.CauseProbeExpired)
-	add(policy.StateHalfOpen, policy.StateClosed, policy.CauseProbesPassed, policy.CauseProbeExpired, policy.CauseReset)
-	add(policy.StateForcedOpen, policy.StateClosed, policy.CauseReset, policy.CauseReleased)
-	add(policy.StateForcedOpen, policy.StateHalfOpen, policy.CauseCooldownOver)
-	add(policy.StateDisabled, policy.StateClosed, policy.CauseReset, policy.CauseOverrideOver)
-	add(policy.StateObserveOnly, policy.StateClosed, policy.CauseReset, policy.CauseOverrideOver)
+	add(policy.StateClosed, policy.StateOpen, append(slices.Clone(opening), breaker.Forced)...)
+	add(policy.StateClosed, policy.StateForcedOpen, breaker.Forced, breaker.Isolated)
+	add(policy.StateClosed, policy.StateDisabled, breaker.Forced)
+	add(policy.StateClosed, policy.StateObserveOnly, breaker.Forced)
+	add(policy.StateOpen, policy.StateHalfOpen, breaker.CooldownOver, breaker.CallsRefused)
+	add(policy.StateOpen, policy.StateClosed, breaker.WasReset)
+	add(policy.StateHalfOpen, policy.StateOpen, breaker.ProbeFailed, breaker.ProbeExpired)
+	add(policy.StateHalfOpen, policy.StateClosed, breaker.ProbesPassed, breaker.ProbeExpired, breaker.WasReset)
+	add(policy.StateForcedOpen, policy.StateClosed, breaker.WasReset, breaker.Released)
+	add(policy.StateForcedOpen, policy.StateHalfOpen, breaker.CooldownOver)
+	add(policy.StateDisabled, policy.StateClosed, breaker.WasReset, breaker.OverrideOver)
+	add(policy.StateObserveOnly, policy.StateClosed, breaker.WasReset, breaker.OverrideOver)
 	return all
 }
 

@@ -16,6 +16,8 @@ import (
 	"github.com/gabion-go/gabion/contrib/gabionprom"
 	"github.com/gabion-go/gabion/contrib/gabionprom/internal/catalog"
 	"github.com/gabion-go/gabion/internal/adapter"
+	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/internal/testservers"
 	"github.com/gabion-go/gabion/messages/inbox"
 	"github.com/gabion-go/gabion/policy"
@@ -82,10 +84,10 @@ func TestCountersBeginAtZero(t *testing.T) {
 	for _, r := range []policy.Reason{policy.None, policy.IdleTimeout, policy.BodyTimeout} {
 		observe(gabion.Event{Kind: policy.KindBodyFailed, Reason: r})
 	}
-	for _, w := range []string{policy.ForBackoff, policy.ForPace, policy.ForRate, policy.ForSlot, policy.ForSuccess} {
+	for _, w := range []string{terms.ForBackoff, terms.ForPace, terms.ForRate, terms.ForSlot, terms.ForSuccess} {
 		observe(gabion.Event{Kind: policy.KindWaiting, Wait: w})
 	}
-	for _, cause := range []policy.BreakerCause{policy.CauseFailureRate, policy.CauseSlowRate, policy.CauseFailures, policy.CauseConsecutive} {
+	for _, cause := range []policy.BreakerCause{breaker.FailureRate, breaker.SlowRate, breaker.Failures, breaker.Consecutive} {
 		observe(gabion.Event{Kind: policy.KindBreakerExceeded, Cause: cause})
 		observe(gabion.Event{Kind: policy.KindBreakerMoved, From: policy.StateClosed, To: policy.StateOpen, Cause: cause})
 	}

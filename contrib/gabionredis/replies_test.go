@@ -67,7 +67,7 @@ func TestRepliesOfAServer(t *testing.T) {
 		replies []string
 		sent    int
 		reason  gabion.Reason
-		effect  gabion.Effect
+		effect  policy.Effect
 	}{
 		{"LOADING", []string{"-LOADING Redis is loading", ":1"}, 2, policy.None, 0},
 		{"READONLY", []string{"-READONLY You can't write", ":1"}, 2, policy.None, 0},

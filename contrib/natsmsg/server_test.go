@@ -49,7 +49,7 @@ type rig struct {
 	policy  policy.Policy
 	options Options
 	inbox   inbox.Options
-	letters *deadletter.Memory
+	letters deadletter.Store
 	bare    bool // the consumer keeps no letters
 	grace   time.Duration
 
@@ -128,7 +128,7 @@ func (r *rig) make() {
 	}
 	o := consumer.Options{Inbox: r.inbox, Letters: r.letters, Logger: quietLog, Grace: r.grace, GiveUpAfter: -1}
 	if r.inbox.Guarantee == 0 {
-		o.Guarantee = consumer.Hold
+		o.Guarantee = idempotency.GuaranteeHold
 	}
 	if r.bare {
 		o.Letters = nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	gabionfleet "github.com/gabion-go/gabion/fleet"
+	"github.com/gabion-go/gabion/internal/fleetlook"
 )
 
 // limit is what all processes may do together in a second.
@@ -104,7 +105,7 @@ func (s *stage) look(what string) {
 		s.Logf("%s: %v", what, err)
 		return
 	}
-	v, err := gabionfleet.Look(ctx, store, "e2e")
+	v, err := fleetlook.Look(ctx, store, "e2e")
 	if err != nil {
 		s.Logf("%s: %v", what, err)
 		return
@@ -147,7 +148,7 @@ func (s *stage) settle() {
 	store, err := openStore(s.Context(), s.crew.job.Store)
 	s.must(err)
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
-		v, err := gabionfleet.Look(s.Context(), store, "e2e")
+		v, err := fleetlook.Look(s.Context(), store, "e2e")
 		if err != nil {
 			continue
 		}

@@ -57,7 +57,7 @@ var sides = []struct {
 			conns[a] = dialAll(t, []string{a}, `{}`, grpc.WithDisableRetry())
 		}
 		c := &gabiongrpc.Client{Dependency: gabion.New("payments", p)}
-		return oneCall(c.Endpoints(func(e gabion.Endpoint) grpc.ClientConnInterface { return conns[e.Name] }))
+		return oneCall(c.Endpoints(func(e policy.Endpoint) grpc.ClientConnInterface { return conns[e.Name] }))
 	}},
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/internal/foreign/export"
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -32,7 +33,7 @@ func policies() map[string]policy.Policy {
 		Breaker:  policy.Breaker{Consecutive: 7, Open: 1500 * time.Millisecond, OpenMax: 6 * time.Second},
 		Bulkhead: policy.Bulkhead{Limit: 70},
 		HTTP:     policy.HTTP{Transient: []int{425}},
-		GRPC:     policy.GRPC{Transient: []policy.GRPCCode{policy.GRPCResourceExhausted}},
+		GRPC:     policy.GRPC{Transient: []policy.GRPCCode{grpccode.ResourceExhausted}},
 	}
 	bare := policy.Policy{
 		Safe: true, Timeout: policy.Timeout{Call: policy.Off, Attempt: policy.Off}, Retry: policy.Retry{Budget: policy.Budget{Off: true}},

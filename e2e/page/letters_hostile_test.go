@@ -19,7 +19,7 @@ const evil = `"'><img src=x onerror="document.title='taken'"><script>document.ti
 
 // hostile is a page with a letter that has markup wherever a message has a say, and one of a
 // group that looks like another.
-func hostile(t *testing.T, overrides bool) (store *deadletter.Memory, url string) {
+func hostile(t *testing.T, overrides bool) (store deadletter.Store, url string) {
 	t.Helper()
 	store, err := deadletter.NewMemory(deadletter.Options{})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // letters is a page with 130 dead letters of two groups, one of which wants a resolution.
-func letters(t *testing.T) (store *deadletter.Memory, url string) {
+func letters(t *testing.T) (store deadletter.Store, url string) {
 	t.Helper()
 	store, err := deadletter.NewMemory(deadletter.Options{})
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/dashboard"
+	"github.com/gabion-go/gabion/internal/recording"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/gabion-go/gabion/record"
 )
@@ -311,7 +312,7 @@ func TestRecordingIsPlayed(t *testing.T) {
 	stop()
 	page := dashboard.Replay(dashboard.Config{Title: "last night"}, 1, func() iter.Seq2[time.Time, gabion.Event] {
 		return func(yield func(time.Time, gabion.Event) bool) {
-			for e, err := range record.Entries(bytes.NewReader(file.Bytes())) {
+			for e, err := range recording.Entries(bytes.NewReader(file.Bytes())) {
 				if err != nil || !yield(e.Time(e.Event.At), e.Event) {
 					return
 				}

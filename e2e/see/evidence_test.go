@@ -19,6 +19,7 @@ import (
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/contrib/gabionprom"
 	"github.com/gabion-go/gabion/dashboard"
+	"github.com/gabion-go/gabion/internal/recording"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/gabion-go/gabion/record"
 )
@@ -108,7 +109,7 @@ func sourcesCountTheSameAttempts(t *testing.T) {
 
 	took := make([]int64, len(bounds))
 	cut, opened = 0, 0
-	for e, err := range record.Entries(strings.NewReader(recorded.b.String())) {
+	for e, err := range recording.Entries(strings.NewReader(recorded.b.String())) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,9 +21,9 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/gabion-go/gabion/contrib/gabionprom"
+	"github.com/gabion-go/gabion/internal/recording"
 	"github.com/gabion-go/gabion/lab"
 	"github.com/gabion-go/gabion/policy"
-	"github.com/gabion-go/gabion/record"
 )
 
 // The worlds of which metrics are replayed: what is true of each is what the lab was told.
@@ -251,7 +251,7 @@ func rangeOfWorld(t *testing.T, name, faults, had string, c collector, file stri
 	scraped := scrapes{}
 	next := policy.Instant(0)
 	var took []time.Duration
-	for entry, err := range record.Entries(&text) {
+	for entry, err := range recording.Entries(&text) {
 		if err != nil {
 			t.Fatal(err)
 		}

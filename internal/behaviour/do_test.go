@@ -66,7 +66,9 @@ func TestEverythingAtOnce(t *testing.T) {
 				case 1:
 					d.Reload(d.Policy())
 				case 2:
-					d.SetRetries(i%4 == 0)
+					if d.Retries().Stop(0); i%4 == 0 {
+						d.Retries().Resume()
+					}
 				case 3:
 					if v, a, _ := gabion.Open(t.Context(), d, func(context.Context) (int, error) { return g, nil }); a != nil {
 						a.Close(nil)

@@ -69,7 +69,7 @@ func TestReasonAndEffectOfAnyError(t *testing.T) {
 	cases := []struct {
 		err    error
 		reason gabion.Reason
-		effect gabion.Effect
+		effect policy.Effect
 	}{
 		{nil, policy.None, policy.NoEffect},
 		{io.EOF, policy.None, policy.UnknownEffect},
@@ -89,7 +89,7 @@ func TestReasonAndEffectOfAnyError(t *testing.T) {
 	for _, c := range []struct {
 		branches []error
 		reason   gabion.Reason
-		effect   gabion.Effect
+		effect   policy.Effect
 	}{
 		{[]error{ledger, charge}, policy.NotSafe, policy.UnknownEffect},
 		{[]error{inner, ledger}, policy.AttemptsExhausted, policy.NoEffect},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -20,10 +21,10 @@ func TestDoReadsTheCodesOfGRPCAsThePolicySays(t *testing.T) {
 		why   gabion.Reason
 	}{
 		{"a quota is an answer", policy.GRPC{}, quota, 1, policy.NotRetryable},
-		{"a quota that is listed is retried", policy.GRPC{Transient: []policy.GRPCCode{policy.GRPCResourceExhausted}}, quota, 3, policy.AttemptsExhausted},
+		{"a quota that is listed is retried", policy.GRPC{Transient: []policy.GRPCCode{grpccode.ResourceExhausted}}, quota, 3, policy.AttemptsExhausted},
 		{"an outage is retried", policy.GRPC{}, outage, 3, policy.AttemptsExhausted},
-		{"an outage that is listed as permanent is not", policy.GRPC{Permanent: []policy.GRPCCode{policy.GRPCUnavailable}}, outage, 1, policy.NotRetryable},
-		{"lists leave other codes alone", policy.GRPC{Transient: []policy.GRPCCode{policy.GRPCInternal}}, quota, 1, policy.NotRetryable},
+		{"an outage that is listed as permanent is not", policy.GRPC{Permanent: []policy.GRPCCode{grpccode.Unavailable}}, outage, 1, policy.NotRetryable},
+		{"lists leave other codes alone", policy.GRPC{Transient: []policy.GRPCCode{grpccode.Internal}}, quota, 1, policy.NotRetryable},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			d := gabion.New("ledger", policy.Policy{

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -36,7 +37,7 @@ func TestAMeasuredTimeoutEndsAnAttemptThatHangs(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		st := d.Stats()
-		if got := st.AttemptTimeout(); got.Basis != policy.TimeoutMeasured || got.Samples < 1000 || got.Attempt.Round(time.Millisecond) != 302*time.Millisecond {
+		if got := st.AttemptTimeout(); got.Basis != terms.TimeoutMeasured || got.Samples < 1000 || got.Attempt.Round(time.Millisecond) != 302*time.Millisecond {
 			t.Errorf("%+v", got)
 		}
 		began := time.Now()

@@ -34,7 +34,7 @@ func (m *meddler) Observe(_ context.Context, e gabion.Event) {
 	defer m.depth.Add(-1)
 	m.d.Stats()
 	if e.Kind == m.kind {
-		m.d.SetRetries(true)
+		m.d.Retries().Resume()
 		m.d.Reload(m.d.Policy())
 		if b, ok := m.d.Breaker(""); ok && e.Kind == policy.KindBreakerMoved && e.To == breaker.Open {
 			b.Reset()

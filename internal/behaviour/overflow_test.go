@@ -12,6 +12,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -35,7 +36,7 @@ func TestTheSharedPartitionRefusesNobody(t *testing.T) {
 					}
 				}
 				exceeded := count(rec, func(e gabion.Event) bool {
-					return e.Kind == policy.KindBreakerExceeded && e.Partition == policy.Overflow
+					return e.Kind == policy.KindBreakerExceeded && e.Partition == terms.Overflow
 				})
 				if bad == errDown && exceeded == 0 {
 					t.Error("no event says that it fails")

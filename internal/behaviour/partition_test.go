@@ -11,6 +11,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -44,7 +45,7 @@ func TestEveryPartitionOfStatsHasAHand(t *testing.T) {
 			t.Errorf("%s is %s after its reset", l.Name, got)
 		}
 	}
-	if partition(t, d, policy.Overflow); d.Stats().Spilled != 1 {
+	if partition(t, d, terms.Overflow); d.Stats().Spilled != 1 {
 		t.Errorf("%d spilled", d.Stats().Spilled)
 	}
 }
@@ -88,7 +89,7 @@ func partitionLabelsOfEventsAreBounded(t *testing.T) {
 		partitions int
 		want       []string
 	}{
-		{2, []string{policy.Overflow, "host0", "host1"}},
+		{2, []string{terms.Overflow, "host0", "host1"}},
 		{policy.Off, []string{""}},
 	} {
 		d, rec := watched(policy.Policy{Safe: true, Partitions: policy.Partitions{Max: c.partitions}, Breaker: policy.Breaker{Consecutive: 1}, Hedge: policy.Hedge{Max: 1, Delay: time.Second}})

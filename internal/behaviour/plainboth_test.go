@@ -14,6 +14,7 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -38,7 +39,7 @@ func (b *bothWays) Observe(ctx context.Context, e gabion.Event) {
 	b.leave()
 }
 
-func (b *bothWays) Tally(ctx context.Context, p gabion.PlainSuccess) {
+func (b *bothWays) Tally(ctx context.Context, p adapter.PlainSuccess) {
 	if ctx.Value(elsewhere{}) != nil {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -21,7 +22,7 @@ func (l *leaving) Observe(_ context.Context, e gabion.Event) {
 	}
 }
 
-func (l *leaving) Tally(context.Context, gabion.PlainSuccess) {
+func (l *leaving) Tally(context.Context, adapter.PlainSuccess) {
 	l.tallies++
 	runtime.Goexit()
 }

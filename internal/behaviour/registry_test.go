@@ -14,6 +14,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -211,7 +212,7 @@ func TestRegistryInstancesAreBounded(t *testing.T) {
 			t.Errorf("%d dependencies are kept", n)
 		}
 		x, y := instance(t, r, "a", "x"), instance(t, r, "a", "y")
-		if x != y || x == get(t, r, "a") || x.Name() != "a/"+policy.Overflow {
+		if x != y || x == get(t, r, "a") || x.Name() != "a/"+terms.Overflow {
 			t.Errorf("past the bound: %s and %s", x.Name(), y.Name())
 		}
 		if n := r.Spilled(); n < 1000 {
@@ -316,11 +317,11 @@ func TestRegistrySwitchesRetriesOfInstances(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		db.SetRetries(false)
+		db.Retries().Stop(0)
 		want("db", "there", policy.RetriesOff)
 		want("db", "new", policy.RetriesOff)
 		want("other", "there", policy.AttemptsExhausted)
-		db.SetRetries(true)
+		db.Retries().Resume()
 		want("db", "there", policy.AttemptsExhausted)
 	})
 }

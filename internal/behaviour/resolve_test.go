@@ -25,13 +25,13 @@ func endpointsNamed(names ...string) (list []policy.Endpoint) {
 
 func TestAResolverThatFailsChangesNothing(t *testing.T) {
 	for fact, resolve := range map[string]gabion.Resolver{
-		"an error":       func(context.Context) ([]gabion.Endpoint, error) { return endpointsNamed("x"), errors.New("no") },
-		"none":           func(context.Context) ([]gabion.Endpoint, error) { return nil, nil },
-		"a panic":        func(context.Context) ([]gabion.Endpoint, error) { panic("no") },
+		"an error":       func(context.Context) ([]policy.Endpoint, error) { return endpointsNamed("x"), errors.New("no") },
+		"none":           func(context.Context) ([]policy.Endpoint, error) { return nil, nil },
+		"a panic":        func(context.Context) ([]policy.Endpoint, error) { panic("no") },
 		"nil":            nil,
-		"equal ones":     func(context.Context) ([]gabion.Endpoint, error) { return endpointsNamed("x", "x"), nil },
-		"too many":       func(context.Context) ([]gabion.Endpoint, error) { return make([]gabion.Endpoint, 65), nil },
-		"one with a URL": func(context.Context) ([]gabion.Endpoint, error) { return []gabion.Endpoint{{Name: "x", URL: "x"}}, nil },
+		"equal ones":     func(context.Context) ([]policy.Endpoint, error) { return endpointsNamed("x", "x"), nil },
+		"too many":       func(context.Context) ([]policy.Endpoint, error) { return make([]policy.Endpoint, 65), nil },
+		"one with a URL": func(context.Context) ([]policy.Endpoint, error) { return []policy.Endpoint{{Name: "x", URL: "x"}}, nil },
 	} {
 		var told []string
 		d := gabion.New("payments", ways(policy.EndpointsEqual, "a", "b"), gabion.WithObserver(gabion.ObserverFunc(func(_ context.Context, e gabion.Event) {
@@ -63,7 +63,7 @@ func TestEndpointsThatAreResolved(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			gabion.FollowEndpoints(ctx, d, 10*time.Second, func(context.Context) ([]gabion.Endpoint, error) {
+			gabion.FollowEndpoints(ctx, d, 10*time.Second, func(context.Context) ([]policy.Endpoint, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				if asked++; asked == 2 {
@@ -137,7 +137,7 @@ func TestAddressesOfAHost(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	if err := policy.CheckEndpoints(list); err != nil {
+	if err := (policy.Policy{Endpoints: policy.Endpoints{List: list}}).Validate(); err != nil {
 		t.Error(err)
 	}
 	for _, bad := range []string{"", "payments", "http://", "://x"} {

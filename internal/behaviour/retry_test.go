@@ -83,7 +83,7 @@ func TestRealErrorIsKeptWhateverEndsTheCall(t *testing.T) {
 		{"breaker", policy.Policy{Breaker: eager(time.Minute)},
 			func(d *gabion.Dependency, ctx context.Context) error { return d.Run(ctx, fails(errDown)) }, policy.BreakerOpen},
 		{"kill switch", policy.Policy{}, func(d *gabion.Dependency, ctx context.Context) error {
-			d.SetRetries(false)
+			d.Retries().Stop(0)
 			return d.Run(ctx, fails(errDown))
 		}, policy.RetriesOff},
 		{"attempts", policy.Policy{}, func(d *gabion.Dependency, ctx context.Context) error { return d.Run(ctx, fails(errDown)) }, policy.AttemptsExhausted},
@@ -153,8 +153,12 @@ func TestNoSleepAfterTheLastAttempt(t *testing.T) {
 func TestKillSwitch(t *testing.T) {
 	t.Cleanup(func() { gabion.SetRetries(true) })
 	switches := map[string]func(*gabion.Dependency, bool){
-		"process":    func(_ *gabion.Dependency, on bool) { gabion.SetRetries(on) },
-		"dependency": func(d *gabion.Dependency, on bool) { d.SetRetries(on) },
+		"process": func(_ *gabion.Dependency, on bool) { gabion.SetRetries(on) },
+		"dependency": func(d *gabion.Dependency, on bool) {
+			if d.Retries().Stop(0); on {
+				d.Retries().Resume()
+			}
+		},
 	}
 	for name, turn := range switches {
 		for _, hedges := range []int{0, 1} {

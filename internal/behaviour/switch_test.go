@@ -152,7 +152,7 @@ func TestWhatAHandSetsUntilATimeEnds(t *testing.T) {
 				if first.To != c.as || first.Code != "ann" || first.Until.Sub(first.At) != time.Hour {
 					t.Errorf("the move is %+v", first)
 				}
-				if last.From != c.as || last.To != c.after || last.Cause != policy.CauseOverrideOver || last.Code != "" ||
+				if last.From != c.as || last.To != c.after || last.Cause != breaker.OverrideOver || last.Code != "" ||
 					last.Due != first.Until || last.At.Sub(last.Due) < time.Minute-1 {
 					t.Errorf("its end is %+v", last)
 				}
@@ -266,15 +266,15 @@ func TestRetriesStoppedForATimeComeBack(t *testing.T) {
 func TestRetriesAreStoppedUntilTheyAreResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, rec := watched(policy.Policy{Safe: true})
-		d.SetRetries(false)
-		d.SetRetries(false)
+		d.Retries().Stop(0)
+		d.Retries().Stop(0)
 		time.Sleep(1000 * time.Hour)
 		wantReason(t, d.Run(t.Context(), fails(errDown)), policy.RetriesOff)
 		if s := d.Stats(); s.RetriesBack != policy.Never {
 			t.Errorf("back at %d", s.RetriesBack)
 		}
-		d.SetRetries(true)
-		d.SetRetries(true)
+		d.Retries().Resume()
+		d.Retries().Resume()
 		if n := len(only(rec, policy.KindRetriesSwitched)); n != 2 {
 			t.Errorf("told %d times", n)
 		}

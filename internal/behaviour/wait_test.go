@@ -11,6 +11,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -37,11 +38,11 @@ func TestACancelJustBeforeAWaitEndsTheCall(t *testing.T) {
 		work    func(context.Context) error
 		prepare func(*testing.T, *gabion.Dependency)
 	}{
-		policy.ForBackoff: {
+		terms.ForBackoff: {
 			p:    policy.Policy{Retry: policy.Retry{Backoff: every(long), Budget: free}},
 			work: fails(errDown),
 		},
-		policy.ForSlot: {
+		terms.ForSlot: {
 			p: policy.Policy{Bulkhead: policy.Bulkhead{Limit: 1, QueueTimeout: long}},
 			prepare: func(t *testing.T, d *gabion.Dependency) {
 				a, err := gabion.Begin(t.Context(), d)
@@ -51,12 +52,12 @@ func TestACancelJustBeforeAWaitEndsTheCall(t *testing.T) {
 				t.Cleanup(func() { a.Close(nil) })
 			},
 		},
-		policy.ForPace: {
+		terms.ForPace: {
 			prepare: func(t *testing.T, d *gabion.Dependency) {
 				d.Run(t.Context(), fails(classify.Throttled(errDown, long)), gabion.WithoutRetry())
 			},
 		},
-		policy.ForRate: {
+		terms.ForRate: {
 			p:       policy.Policy{RateLimit: policy.RateLimit{Rate: 0.2}},
 			prepare: func(t *testing.T, d *gabion.Dependency) { d.Run(t.Context(), works) },
 		},
@@ -64,7 +65,7 @@ func TestACancelJustBeforeAWaitEndsTheCall(t *testing.T) {
 	for wait, c := range waits {
 		for verb, call := range waiting {
 			for hedges := range 2 {
-				if wait == policy.ForBackoff && verb == "Begin" {
+				if wait == terms.ForBackoff && verb == "Begin" {
 					continue // it never retries
 				}
 				t.Run(fmt.Sprintf("%s/%s/hedges=%d", wait, verb, hedges), func(t *testing.T) {

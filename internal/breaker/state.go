@@ -36,22 +36,21 @@ type Cause = policy.BreakerCause
 
 // Why a breaker moves. The first four are the rules of a closed breaker.
 const (
-	FailureRate  = policy.CauseFailureRate
-	SlowRate     = policy.CauseSlowRate
-	Failures     = policy.CauseFailures
-	Consecutive  = policy.CauseConsecutive
-	ProbeFailed  = policy.CauseProbeFailed
-	ProbesPassed = policy.CauseProbesPassed
-	ProbeExpired = policy.CauseProbeExpired
-	CooldownOver = policy.CauseCooldownOver
-	CallsRefused = policy.CauseCallsRefused
-	Forced       = policy.CauseForced
-	Isolated     = policy.CauseIsolated
-	Released     = policy.CauseReleased
-	WasReset     = policy.CauseReset
-	OverrideOver = policy.CauseOverrideOver
-
-	numCauses = OverrideOver + 1
+	FailureRate  Cause = iota // too large a share of the calls failed
+	SlowRate                  // too large a share of the calls was slow
+	Failures                  // too many failures in the window
+	Consecutive               // too many failures in a row
+	ProbeFailed               // the probes failed
+	ProbesPassed              // the probes succeeded
+	ProbeExpired              // a probe did not end in time
+	CooldownOver              // the open time is over
+	CallsRefused              // enough calls were refused that one may probe
+	Forced                    // by hand, to the state that the change names
+	Isolated                  // by Isolate
+	Released                  // the last isolation was released
+	WasReset                  // by Reset
+	OverrideOver              // the time is over for which it was disabled or made to observe, by hand
+	numCauses
 )
 
 // Causes is a set of causes.

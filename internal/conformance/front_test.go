@@ -237,7 +237,13 @@ func (f *front) Observe(_ context.Context, e gabion.Event) {
 func (f *front) Reload(p policy.Policy) error { return f.d.Reload(p) }
 
 // SetRetries implements Handle.
-func (f *front) SetRetries(on bool) { f.d.SetRetries(on) }
+func (f *front) SetRetries(on bool) {
+	if on {
+		f.d.Retries().Resume()
+	} else {
+		f.d.Retries().Stop(0)
+	}
+}
 
 // Move implements Handle. The breaker is reached past the front door, since a
 // script needs every verb of it.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gabion-go/gabion/policy"
+	"github.com/gabion-go/gabion/internal/terms"
 )
 
 // Route is what a file says of one route that the program serves, or of the messages that
@@ -183,7 +183,7 @@ var Words = map[reflect.Type][]string{
 func readWord[W ~string](w *W, text []byte) error {
 	all := Words[reflect.TypeFor[W]()]
 	if !slices.Contains(all, string(text)) {
-		return &policy.TextError{Text: string(text), Problem: "is not known", Proposal: "use one of " + strings.Join(all, ", ")}
+		return &terms.TextError{Text: string(text), Problem: "is not known", Proposal: "use one of " + strings.Join(all, ", ")}
 	}
 	*w = W(text)
 	return nil

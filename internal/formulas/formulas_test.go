@@ -31,7 +31,7 @@ func TestTimes(t *testing.T) {
 		{"the usual waits of the defaults are 0.5 + 1 s", Waits(zero.Retry.Backoff, 2, Usual), 1500 * ms},
 		{"the longest are 1 + 2 s", Waits(zero.Retry.Backoff, 2, Longest), 3 * s},
 		{"no waits", Waits(zero.Retry.Backoff, 0, Longest), 0},
-		{"decorrelated waits follow each other: 1 to 3, then 1 to 9", Waits(backoff.Decorrelated(s, 60*s), 2, Longest), 12 * s},
+		{"decorrelated waits follow each other: 1 to 3, then 1 to 9", Waits(backoff.Backoff{Kind: backoff.DecorrelatedJitter, Base: s, Cap: 60 * s}, 2, Longest), 12 * s},
 		{"waits without an end end", Waits(backoff.Backoff{Base: math.MaxInt64}, 9, Longest), math.MaxInt64},
 		{"three attempts of 4 s and 3 s of waits", Full(zero), 15 * s},
 		{"the call bounds them", Worst(with(func(p *policy.Policy) { p.Timeout.Call = 5 * s })), 5 * s},

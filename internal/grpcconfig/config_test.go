@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -66,7 +67,7 @@ func only(t *testing.T, text string, o Options) policy.Policy {
 func TestWhatARetryPolicyComesTo(t *testing.T) {
 	base := policy.Policy{Safe: true, Timeout: policy.Timeout{Attempt: policy.Off}}
 	base.Retry = policy.Retry{Attempts: 4, Backoff: backoff.Full(100*ms, time.Second)}
-	base.GRPC.Permanent = []policy.GRPCCode{policy.GRPCAborted}
+	base.GRPC.Permanent = []policy.GRPCCode{grpccode.Aborted}
 	for _, c := range []struct {
 		fact string
 		text string
@@ -84,19 +85,19 @@ func TestWhatARetryPolicyComesTo(t *testing.T) {
 		{"waits longer than a year", retrying("maxBackoff", `"315576000000s"`), func(p *policy.Policy) { p.Retry.Backoff.Cap = longest }, "is 31536000s here"},
 		{"a wait of a nanosecond", retrying("initialBackoff", `"0.000000001s"`), func(p *policy.Policy) { p.Retry.Backoff.Base = 10 * time.Microsecond }, "is 0.00001s here"},
 		{"C74: codes in small letters", retrying("retryableStatusCodes", `["unavailable"]`), func(p *policy.Policy) {}, `grpc-go refuses "unavailable"`},
-		{"codes by their number", retrying("retryableStatusCodes", `[14, 13]`), func(p *policy.Policy) { p.GRPC.Transient = []policy.GRPCCode{policy.GRPCInternal} }, "gabion retries INTERNAL because the list has it"},
+		{"codes by their number", retrying("retryableStatusCodes", `[14, 13]`), func(p *policy.Policy) { p.GRPC.Transient = []policy.GRPCCode{grpccode.Internal} }, "gabion retries INTERNAL because the list has it"},
 		{"conflicts that are listed are repeated as often", retrying("retryableStatusCodes", `["UNAVAILABLE", "ABORTED"]`), func(p *policy.Policy) {
 			p.GRPC, p.Retry.Contention = policy.GRPC{}, policy.ContentionRetry{Attempts: 4, Backoff: p.Retry.Backoff}
 		}, "ABORTED is a conflict here"},
 		{"UNAVAILABLE is not listed", retrying("retryableStatusCodes", `["RESOURCE_EXHAUSTED"]`), func(p *policy.Policy) {
-			p.GRPC = policy.GRPC{Transient: []policy.GRPCCode{policy.GRPCResourceExhausted}, Permanent: []policy.GRPCCode{policy.GRPCUnavailable, policy.GRPCAborted}}
+			p.GRPC = policy.GRPC{Transient: []policy.GRPCCode{grpccode.ResourceExhausted}, Permanent: []policy.GRPCCode{grpccode.Unavailable, grpccode.Aborted}}
 		}, "UNAVAILABLE is not listed"},
 		{"OK and CANCELLED are no failures", retrying("retryableStatusCodes", `["UNAVAILABLE", "OK", "CANCELLED"]`), func(p *policy.Policy) {}, "does not retry CANCELLED"},
 		{"an attempt has a timeout only where its end may be retried", retrying("retryableStatusCodes", `["UNAVAILABLE", "DEADLINE_EXCEEDED"]`), func(p *policy.Policy) {
-			p.Timeout.Attempt, p.GRPC.Transient = 0, []policy.GRPCCode{policy.GRPCDeadlineExceeded}
+			p.Timeout.Attempt, p.GRPC.Transient = 0, []policy.GRPCCode{grpccode.DeadlineExceeded}
 		}, "as DEADLINE_EXCEEDED is listed"},
 		{"and else has none", retrying(), func(p *policy.Policy) {}, "timeout.attempt: off, as in gRPC"},
-		{"a code twice is there once", retrying("retryableStatusCodes", `["UNAVAILABLE", 13, 13]`), func(p *policy.Policy) { p.GRPC.Transient = []policy.GRPCCode{policy.GRPCInternal} }, ""},
+		{"a code twice is there once", retrying("retryableStatusCodes", `["UNAVAILABLE", 13, 13]`), func(p *policy.Policy) { p.GRPC.Transient = []policy.GRPCCode{grpccode.Internal} }, ""},
 	} {
 		want := base.Clone()
 		c.want(&want)
@@ -126,7 +127,7 @@ func TestWhatTheRestOfAConfigComesTo(t *testing.T) {
 		return `{"retryThrottling": {` + fields + "}, " + strings.TrimPrefix(retrying(), "{")
 	}
 	hedge := func(p *policy.Policy, h policy.Hedge) {
-		p.Safe, p.Hedge, p.GRPC.Permanent = true, h, []policy.GRPCCode{policy.GRPCAborted}
+		p.Safe, p.Hedge, p.GRPC.Permanent = true, h, []policy.GRPCCode{grpccode.Aborted}
 		p.Timeout.Attempt = policy.Off
 	}
 	budget := func(capacity int, ratio policy.Ratio) func(*policy.Policy) {
@@ -134,7 +135,7 @@ func TestWhatTheRestOfAConfigComesTo(t *testing.T) {
 			p.Safe, p.Retry.Attempts, p.Retry.Backoff = true, 4, backoff.Full(100*ms, time.Second)
 			p.Timeout.Attempt = policy.Off
 			p.Retry.Budget = policy.Budget{Shape: policy.BudgetGRPC, Capacity: capacity, Ratio: ratio}
-			p.GRPC.Permanent = []policy.GRPCCode{policy.GRPCAborted}
+			p.GRPC.Permanent = []policy.GRPCCode{grpccode.Aborted}
 		}
 	}
 	const unavailable = `"nonFatalStatusCodes": ["UNAVAILABLE"]`

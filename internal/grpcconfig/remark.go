@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gabion-go/gabion/policy"
+	"github.com/gabion-go/gabion/internal/grpccode"
 )
 
 // remark notes what means something else here, once for the whole config.
@@ -54,7 +54,7 @@ func (r *reader) onAttempts(read []methodConfig) {
 		for _, s := range []*resending{read[i].retry, read[i].hedge} {
 			switch {
 			case s == nil:
-			case slices.Contains(s.codes, policy.GRPCDeadlineExceeded):
+			case slices.Contains(s.codes, grpccode.DeadlineExceeded):
 				if !with {
 					r.note(s.at.at, false, "timeout.attempt: gRPC has no timeout of one attempt; gabion has, and retries what ran into it, as DEADLINE_EXCEEDED is listed", "write timeout.attempt: off for none")
 				}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -190,8 +191,8 @@ func (r *reader) classes(at *node, s *resending, p *policy.Policy) {
 	var other []string
 	for _, code := range s.codes {
 		switch code {
-		case policy.GRPCUnavailable:
-		case policy.GRPCAborted:
+		case grpccode.Unavailable:
+		case grpccode.Aborted:
 			p.Retry.Contention.Attempts, p.Retry.Contention.Backoff = s.sends(), p.Retry.Backoff
 			r.note(at.at, false, "retry.contention: ABORTED is a conflict here: a call repeats it as often as other failures, but counts and bounds the two apart, and it is no failure of the dependency", "")
 		default:
@@ -202,15 +203,15 @@ func (r *reader) classes(at *node, s *resending, p *policy.Policy) {
 	if len(other) > 0 {
 		r.note(at.at, false, "grpc.transient: gabion retries "+strings.Join(other, ", ")+" because the list has it, and counts it as a failure of the dependency", "")
 	}
-	if !slices.Contains(s.codes, policy.GRPCDeadlineExceeded) {
+	if !slices.Contains(s.codes, grpccode.DeadlineExceeded) {
 		p.Timeout.Attempt = policy.Off // its end would be retried
 	}
-	for _, code := range []policy.GRPCCode{policy.GRPCUnavailable, policy.GRPCAborted} {
+	for _, code := range []policy.GRPCCode{grpccode.Unavailable, grpccode.Aborted} {
 		if slices.Contains(s.codes, code) {
 			continue
 		}
 		p.GRPC.Permanent = append(p.GRPC.Permanent, code)
-		if code == policy.GRPCUnavailable {
+		if code == grpccode.Unavailable {
 			r.note(s.at.at, false, "grpc.permanent: UNAVAILABLE is not listed, so it is not retried, and is no failure of the dependency", "list it: that is the code of what is down")
 		}
 	}

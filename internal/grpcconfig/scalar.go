@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -77,9 +78,9 @@ func (r *reader) codes(n *node, what string) (list []policy.GRPCCode) {
 		code, ok := r.code(item, what)
 		switch {
 		case !ok || slices.Contains(list, code):
-		case code == policy.GRPCOK:
+		case code == grpccode.OK:
 			r.note(item.at, false, what+": OK is no failure, so nothing retries it", "leave it out")
-		case code == policy.GRPCCancelled:
+		case code == grpccode.Cancelled:
 			r.note(item.at, false, what+": gabion does not retry CANCELLED: the caller gave up", "leave it out")
 		default:
 			list = append(list, code)
@@ -122,7 +123,7 @@ func (r *reader) code(n *node, what string) (code policy.GRPCCode, ok bool) {
 
 // codeNames are the names of all codes, by their numbers.
 var codeNames = func() (names []string) {
-	for code := policy.GRPCOK; code <= policy.GRPCUnauthenticated; code++ {
+	for code := grpccode.OK; code <= grpccode.Unauthenticated; code++ {
 		names = append(names, code.String())
 	}
 	return names

@@ -31,10 +31,12 @@ type room struct {
 // plan is the house. A new package is placed here before anything else, and an
 // entry in also needs a reason beside it.
 var plan = map[string]room{
-	"backoff":          {floor: words},
-	"internal/outcome": {floor: words, also: []string{"policy"}},  // puts together what is said of one attempt
-	"policy":           {floor: words, also: []string{"backoff"}}, // a policy holds one
-	"internal/why":     {floor: words, also: []string{"policy"}},  // says in words what was decided
+	"backoff":           {floor: words},
+	"internal/outcome":  {floor: words, also: []string{"policy"}}, // puts together what is said of one attempt
+	"internal/grpccode": {floor: words, also: []string{"policy"}}, // names values of a type that files and answers have
+	"internal/terms":    {floor: words},
+	"policy":            {floor: words, also: []string{"backoff", "internal/terms"}},                    // a policy holds one; and keeps to the bounds
+	"internal/why":      {floor: words, also: []string{"policy", "internal/breaker", "internal/terms"}}, // says in words what was decided
 
 	"internal/clock":     {floor: ground},
 	"internal/chance":    {floor: ground},
@@ -55,41 +57,41 @@ var plan = map[string]room{
 	"internal/machine": {floor: first},
 
 	"classify":      {floor: second},
-	"config":        {floor: second, also: []string{"internal/facts", "internal/spelled", "internal/suggest", "internal/yamlstrict"}}, // policies are written in YAML
-	"internal/lint": {floor: second, also: []string{"config", "internal/facts", "internal/suggest"}},                                  // findings point at lines of a file; ignores name ids
-	"docs":          {floor: words},                                                                                                   // the page of the reasons
-	"docs/lint":     {floor: words},                                                                                                   // the linter's pages
+	"config":        {floor: second, also: []string{"internal/facts", "internal/policyfile", "internal/spelled", "internal/suggest", "internal/yamlstrict"}}, // policies are written in YAML
+	"internal/lint": {floor: second, also: []string{"config", "internal/facts", "internal/policyfile", "internal/suggest", "internal/yamlstrict"}},           // findings point at lines of a file; ignores name ids
+	"docs":          {floor: words},                                                                                                                          // the page of the reasons
+	"docs/lint":     {floor: words},                                                                                                                          // the linter's pages
 
-	"record":          {floor: second},
+	"record":          {floor: second, also: []string{"internal/recording"}},                // its form, which tools read too
 	"idempotency":     {floor: second, also: []string{"internal/idemkey", "internal/seal"}}, // reads keys as the front door does; seals as other stores do
 	"idempotencytest": {floor: second, also: []string{"idempotency"}},                       // its conformance suite
 
 	"idempotency/sqlstore": {floor: second, also: []string{"idempotency", "internal/sqlgroup", "internal/sqlkit", "internal/sqltable", "internal/sqltx"}}, // one of its stores, apart so that others don't link database/sql
 
-	"lab":                     {floor: second, also: []string{"config", "internal/foreign", "internal/suggest", "internal/lint", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/scenario", "lab/internal/report", "lab/internal/opponent", "lab/internal/family", "lab/internal/tournament", "lab/internal/review", "lab/internal/anchor", "lab/internal/tune"}}, // simulates the file that production runs
+	"lab":                     {floor: second, also: []string{"config", "internal/policyfile", "internal/foreign", "internal/suggest", "internal/lint", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/scenario", "lab/internal/report", "lab/internal/opponent", "lab/internal/family", "lab/internal/tournament", "lab/internal/review", "lab/internal/anchor", "lab/internal/tune"}}, // simulates the file that production runs
 	"lab/internal/engine":     {floor: second},
 	"lab/internal/draw":       {floor: second},
 	"lab/internal/stat":       {floor: second},
-	"lab/internal/parallel":   {floor: second},                                                                                                                                                                                                                                   // runs of all kinds on all processors
-	"lab/internal/sim":        {floor: second, also: []string{"lab/internal/engine", "lab/internal/draw", "classify", "idempotency", "messages/inbox"}},                                                                                                                          // the world in which policies are tried; consumers' records are decided as in production
-	"lab/internal/scenario":   {floor: second, also: []string{"lab/internal/parallel", "internal/suggest", "internal/facts", "config", "internal/lint", "record", "internal/yamlstrict", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/recorded"}}, // a world in a file, and what it came to
-	"lab/internal/report":     {floor: second, also: []string{"lab/internal/scenario", "lab/internal/draw"}},                                                                                                                                                                     // shows it; its logarithms are the same on every machine
-	"lab/internal/recorded":   {floor: second, also: []string{"internal/suggest", "internal/yamlstrict"}},                                                                                                                                                                        // findings point at lines
+	"lab/internal/parallel":   {floor: second},                                                                                                                                                                                                                                                                                // runs of all kinds on all processors
+	"lab/internal/sim":        {floor: second, also: []string{"lab/internal/engine", "lab/internal/draw", "classify", "idempotency", "messages/inbox"}},                                                                                                                                                                       // the world in which policies are tried; consumers' records are decided as in production
+	"lab/internal/scenario":   {floor: second, also: []string{"internal/policyfile", "internal/recording", "lab/internal/parallel", "internal/suggest", "internal/facts", "config", "internal/lint", "record", "internal/yamlstrict", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/recorded"}}, // a world in a file, and what it came to
+	"lab/internal/report":     {floor: second, also: []string{"lab/internal/scenario", "lab/internal/draw"}},                                                                                                                                                                                                                  // shows it; its logarithms are the same on every machine
+	"lab/internal/recorded":   {floor: second, also: []string{"internal/suggest", "internal/yamlstrict"}},                                                                                                                                                                                                                     // findings point at lines
 	"lab/internal/junit":      {floor: second},
-	"lab/internal/limits":     {floor: second, also: []string{"lab/internal/sim", "lab/internal/draw"}},                                                                                                                // learned limits against each other
-	"lab/internal/review":     {floor: second, also: []string{"lab/internal/scenario", "lab/internal/report", "lab/internal/stat", "lab/internal/junit"}},                                                              // shows it to who reviews a change
-	"lab/internal/family":     {floor: second, also: []string{"lab/internal/scenario"}},                                                                                                                                // makes scenarios around those of the library
-	"lab/internal/tournament": {floor: second, also: []string{"lab/internal/parallel", "lab/internal/scenario", "lab/internal/stat", "lab/internal/opponent", "lab/internal/family"}},                                  // policies against others in many scenarios
-	"lab/internal/tune":       {floor: second, also: []string{"lab/internal/parallel", "config", "internal/finding", "internal/suggest", "lab/internal/scenario", "lab/internal/stat", "lab/internal/draw"}},           // searches a policy's numbers; says what is wrong with a goal
-	"lab/internal/opponent":   {floor: second, also: []string{"internal/foreign", "internal/suggest"}},                                                                                                                 // what others do; suggests a name as files do
-	"lab/internal/anchor":     {floor: second, also: []string{"lab/internal/parallel", "internal/suggest", "lab/internal/engine", "lab/internal/draw", "lab/internal/sim", "lab/internal/stat", "lab/internal/junit"}}, // published results, reproduced
-	"lab/internal/bridge":     {floor: second},                                                                                                                                                                         // nothing but tests: the lab against the front door
-	"lab/internal/crosscheck": {floor: second},                                                                                                                                                                         // nothing but tests: the linter against the lab
-	"lab/flaky":               {floor: fourth, also: []string{"internal/serving"}},                                                                                                                                     // reads priorities as servers do
-	"lab/internal/play":       {floor: second, also: []string{"config", "internal/foreign", "internal/foreign/formats", "lab/internal/opponent", "lab/internal/scenario"}},                                             // the lab behind a page
-	"lab/playground":          {floor: second, also: []string{"lab/internal/play"}},                                                                                                                                    // the page, and what compiles its program
-	"lab/playground/wasm":     {floor: second, also: []string{"lab/internal/play"}},                                                                                                                                    // the program
-	"lab/labtest":             {floor: second, also: []string{"lab", "config"}},                                                                                                                                        // asserts on runs in users' tests
+	"lab/internal/limits":     {floor: second, also: []string{"lab/internal/sim", "lab/internal/draw"}},                                                                                                                             // learned limits against each other
+	"lab/internal/review":     {floor: second, also: []string{"lab/internal/scenario", "lab/internal/report", "lab/internal/stat", "lab/internal/junit"}},                                                                           // shows it to who reviews a change
+	"lab/internal/family":     {floor: second, also: []string{"lab/internal/scenario"}},                                                                                                                                             // makes scenarios around those of the library
+	"lab/internal/tournament": {floor: second, also: []string{"lab/internal/parallel", "lab/internal/scenario", "lab/internal/stat", "lab/internal/opponent", "lab/internal/family"}},                                               // policies against others in many scenarios
+	"lab/internal/tune":       {floor: second, also: []string{"internal/policyfile", "lab/internal/parallel", "config", "internal/finding", "internal/suggest", "lab/internal/scenario", "lab/internal/stat", "lab/internal/draw"}}, // searches a policy's numbers; says what is wrong with a goal
+	"lab/internal/opponent":   {floor: second, also: []string{"internal/foreign", "internal/suggest"}},                                                                                                                              // what others do; suggests a name as files do
+	"lab/internal/anchor":     {floor: second, also: []string{"lab/internal/parallel", "internal/suggest", "lab/internal/engine", "lab/internal/draw", "lab/internal/sim", "lab/internal/stat", "lab/internal/junit"}},              // published results, reproduced
+	"lab/internal/bridge":     {floor: second},                                                                                                                                                                                      // nothing but tests: the lab against the front door
+	"lab/internal/crosscheck": {floor: second},                                                                                                                                                                                      // nothing but tests: the linter against the lab
+	"lab/flaky":               {floor: fourth, also: []string{"internal/serving"}},                                                                                                                                                  // reads priorities as servers do
+	"lab/internal/play":       {floor: second, also: []string{"config", "internal/foreign", "internal/foreign/formats", "lab/internal/opponent", "lab/internal/scenario"}},                                                          // the lab behind a page
+	"lab/playground":          {floor: second, also: []string{"lab/internal/play"}},                                                                                                                                                 // the page, and what compiles its program
+	"lab/playground/wasm":     {floor: second, also: []string{"lab/internal/play"}},                                                                                                                                                 // the program
+	"lab/labtest":             {floor: second, also: []string{"internal/policyfile", "lab", "config"}},                                                                                                                              // asserts on runs in users' tests
 
 	".": {floor: door, also: []string{"classify", "internal/adapter", "internal/idemkey"}}, // the one classifier is part of Do
 
@@ -110,8 +112,8 @@ var plan = map[string]room{
 	"messages/letterpage":                {floor: fourth},                                                                                                  // dead letters on the page
 	"messages/internal/joined":           {floor: basement},
 
-	"internal/h1": {floor: third},                                                                                                // net/http's client in another order
-	"gabionproxy": {floor: fourth, also: []string{"internal/adapter", "internal/h1", "internal/serving", "internal/yamlstrict"}}, // asks the front door what users may not, reads priorities as servers do, and names keys as files do
+	"internal/h1": {floor: third},                                                                                                                       // net/http's client in another order
+	"gabionproxy": {floor: fourth, also: []string{"internal/adapter", "internal/h1", "internal/policyfile", "internal/serving", "internal/yamlstrict"}}, // asks the front door what users may not, reads priorities as servers do, and names keys as files do
 
 	"fleet":           {floor: fourth, also: []string{"internal/adapter"}}, // asks the front door what users may not
 	"fleet/fleettest": {floor: fourth, also: []string{"fleet"}},            // its conformance suite for stores
@@ -133,9 +135,12 @@ var plan = map[string]room{
 	"internal/testproxy":       {floor: basement},
 	"internal/testrace":        {floor: basement},
 	"internal/testservers":     {floor: basement},
-	"internal/testfleet":       {floor: basement, also: []string{"fleet"}},                             // uses stores while their servers break
-	"internal/facts":           {floor: basement, also: []string{"internal/yamlstrict", "policy"}},     // what a file says for the linter, read by config
-	"internal/testsplit":       {floor: basement, also: []string{"idempotency", "internal/testproxy"}}, // the network between a handler and its database breaks
+	"internal/fleetlook":       {floor: basement, also: []string{"fleet", "internal/fleet"}},                         // reads with a store what members wrote
+	"internal/testfleet":       {floor: basement, also: []string{"fleet"}},                                           // uses stores while their servers break
+	"internal/facts":           {floor: basement, also: []string{"internal/terms", "internal/yamlstrict", "policy"}}, // what a file says for the linter, read by config
+	"internal/policyfile":      {floor: basement, also: []string{"internal/yamlstrict", "policy"}},                   // what tools ask of a file, answered by config
+	"internal/testsplit":       {floor: basement, also: []string{"idempotency", "internal/testproxy"}},               // the network between a handler and its database breaks
+	"internal/recording":       {floor: basement, also: []string{"internal/terms", "policy"}},                        // the lines of a recording
 	"internal/suggest":         {floor: basement},
 	"internal/spelled":         {floor: basement, also: []string{"internal/yamlstrict", "policy"}}, // a policy's values, with the keys that a file has
 	"internal/finding":         {floor: basement},

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
-	"github.com/gabion-go/gabion/policy"
 )
 
 // Verdict says what an attempt showed of how much the dependency can take.
@@ -157,12 +156,12 @@ type Move struct {
 	From, To int
 	Window   Window
 	Usual    time.Duration // what an attempt takes when nobody waits, as far as known; else zero
-	Why      policy.LimitCause
+	Why      string
 }
 
 // Explainer is a rule that can say why it moved the limit last.
 type Explainer interface {
-	Explain() (why policy.LimitCause, usual time.Duration)
+	Explain() (why string, usual time.Duration)
 }
 
 // New returns a limit that the rule moves. Counters are spread over so many shards, rounded

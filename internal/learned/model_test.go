@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
-	"github.com/gabion-go/gabion/policy"
+	"github.com/gabion-go/gabion/internal/terms"
 )
 
 // ended is an attempt that has ended, as the naive model keeps it.
@@ -55,7 +55,7 @@ func (m *watched) Judge(now clock.Instant, w *Window) (limit, verdict int, settl
 	switch {
 	case limit < m.Min || limit > m.Max:
 		m.t.Fatalf("at %v the limit is %d, not within %+v", now, limit, m.Bounds)
-	case limit > was && m.why == policy.LimitGrew && w.Concurrency() < 0.8*float64(was) && w.Lack == 0:
+	case limit > was && m.why == terms.LimitGrew && w.Concurrency() < 0.8*float64(was) && w.Lack == 0:
 		m.t.Fatalf("at %v it grew from %d to %d, and %.1f were out", now, was, limit, w.Concurrency())
 	case settle < 0:
 		m.t.Fatalf("at %v the next window begins %v before", now, -settle)

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
-	"github.com/gabion-go/gabion/policy"
+	"github.com/gabion-go/gabion/internal/terms"
 )
 
 func busyShare(w *Window) float64 {
@@ -39,14 +39,14 @@ func (r *rule) more(w *Window) (verdict int) {
 	if w.Good+w.Lack < 4*enough && w.Span < soon {
 		return Longer
 	}
-	r.move(max(w.Limit+r.step(w.Limit, spare(float64(w.Limit))), few), policy.LimitGrew)
+	r.move(max(w.Limit+r.step(w.Limit, spare(float64(w.Limit))), few), terms.LimitGrew)
 	return Anew
 }
 
 // tryRoom allows fewer because the dependency says that it has no room.
 func (r *rule) tryRoom(w *Window) (verdict int) {
 	r.phase, r.before, r.busyShare = crowded, *w, busyShare(w)
-	r.move(int(0.9*min(w.Concurrency(), float64(w.Limit))), policy.LimitCrowded)
+	r.move(int(0.9*min(w.Concurrency(), float64(w.Limit))), terms.LimitCrowded)
 	return Anew
 }
 
@@ -58,7 +58,7 @@ func (r *rule) judgeRoom(now clock.Instant, w *Window) (verdict int) {
 	r.phase = watching
 	if share := busyShare(w); share > 0.6*r.busyShare {
 		r.deaf.begin(now, patience, maxQuiet)
-		r.move(r.before.Limit, policy.LimitBack)
+		r.move(r.before.Limit, terms.LimitBack)
 		return Anew
 	}
 	r.held.until, r.held.span = now.Add(patience), patience
@@ -78,7 +78,7 @@ func (r *rule) starve(w *Window) (verdict int) {
 		}
 	}
 	r.phase = starved
-	r.move(max(w.Limit/4, r.saved/16), policy.LimitStarved)
+	r.move(max(w.Limit/4, r.saved/16), terms.LimitStarved)
 	return Anew
 }
 
@@ -92,7 +92,7 @@ func (r *rule) revive(w *Window) (verdict int) {
 	}
 	r.phase = watching
 	if r.usual.n > 0 && float64(w.Time-w.Lost) < usually*r.usual.value*float64(w.Good) { // what is late was sent before
-		r.move(r.saved, policy.LimitBack)
+		r.move(r.saved, terms.LimitBack)
 	}
 	return Anew
 }
@@ -109,13 +109,13 @@ func (r *rule) adrift(w *Window) bool {
 // bind lowers the limit to what is out, so that it is what bounds the calls from here on.
 func (r *rule) bind(w *Window) (verdict int) {
 	r.bound = max(r.bound, w.Limit)
-	r.move(int(w.Concurrency()), policy.LimitTried)
+	r.move(int(w.Concurrency()), terms.LimitTried)
 	return Anew
 }
 
 // unbind ends that when slots are free, nothing comes late, and attempts take about as long as usual.
 func (r *rule) unbind() (verdict int) {
-	r.move(r.bound, policy.LimitBack)
+	r.move(r.bound, terms.LimitBack)
 	r.bound = 0
 	return Anew
 }

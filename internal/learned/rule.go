@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
-	"github.com/gabion-go/gabion/policy"
+	"github.com/gabion-go/gabion/internal/terms"
 )
 
 // What the rule goes by.
@@ -59,7 +59,7 @@ type rule struct {
 	Bounds
 	limit  int
 	phase  phase
-	why    policy.LimitCause
+	why    string
 	usual  mean
 	noise  noise         // of windows with all slots in use
 	calm   noise         // of windows with fewer
@@ -101,7 +101,7 @@ func (r *rule) SetBounds(b Bounds) int {
 func (r *rule) Limit() int { return r.limit }
 
 // Explain implements Explainer.
-func (r *rule) Explain() (policy.LimitCause, time.Duration) {
+func (r *rule) Explain() (string, time.Duration) {
 	return r.why, time.Duration(r.usual.value)
 }
 
@@ -154,7 +154,7 @@ func (r *rule) giveUp(now clock.Instant, w *Window) (verdict int) {
 	}
 	if r.phase == trying || r.phase == crowded {
 		r.phase = watching
-		r.move(r.before.Limit, policy.LimitBack)
+		r.move(r.before.Limit, terms.LimitBack)
 	}
 	return Anew
 }
@@ -234,7 +234,7 @@ func (r *rule) act(now clock.Instant, w *Window, gap, each float64) (verdict int
 	case w.Lack == 0 && r.usual.value-each > each/5 && r.usual.value < 2*each:
 		return r.forget(w)
 	case !r.held.on(now):
-		r.move(w.Limit+r.step(w.Limit, gap), policy.LimitGrew)
+		r.move(w.Limit+r.step(w.Limit, gap), terms.LimitGrew)
 	}
 	return Anew
 }
@@ -294,6 +294,6 @@ func (r *rule) rest(now clock.Instant, each, n, used float64) {
 	}
 }
 
-func (r *rule) move(to int, why policy.LimitCause) {
+func (r *rule) move(to int, why string) {
 	r.limit, r.why = r.clamp(to), why
 }

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
-	"github.com/gabion-go/gabion/policy"
+	"github.com/gabion-go/gabion/internal/terms"
 )
 
 // try allows fewer for a while.
@@ -15,7 +15,7 @@ func (r *rule) try(w *Window, to int, deep bool) {
 		return
 	}
 	r.phase, r.before, r.last, r.best, r.deep = trying, *w, *w, w.Rate(), deep
-	r.move(to, policy.LimitTried)
+	r.move(to, terms.LimitTried)
 }
 
 // judgeTry sees what fewer have brought.
@@ -30,7 +30,7 @@ func (r *rule) judgeTry(now clock.Instant, w *Window) (verdict int) {
 	if n >= 4*enough && r.free(w) { // even of fewer slots: so nobody waits for each other
 		r.usual.set(each, n)
 		r.phase, r.tested = watching, now
-		r.move(r.before.Limit, policy.LimitBack)
+		r.move(r.before.Limit, terms.LimitBack)
 		return Anew
 	}
 	need, long := float64(2*w.Limit), max(5*time.Duration(each), time.Second)
@@ -49,7 +49,7 @@ func (r *rule) judgeTry(now clock.Instant, w *Window) (verdict int) {
 	r.best = max(r.best, w.Rate())
 	if w.Limit > r.Min && (r.deep || each < r.usual.value) && min(faster(&r.last, w), asMany(&r.last, w)) > uncured && r.unlike(each, n) {
 		r.last = *w
-		r.move(max(r.Min, w.Limit/2), policy.LimitTried)
+		r.move(max(r.Min, w.Limit/2), terms.LimitTried)
 		return Anew
 	}
 	return r.conclude(now, w)
@@ -64,7 +64,7 @@ func (r *rule) refuses(w *Window) bool {
 func (r *rule) conclude(now clock.Instant, step *Window) (verdict int) {
 	r.phase, r.tested = watching, now
 	r.learn(now, step)
-	r.move(r.found(), policy.LimitFound)
+	r.move(r.found(), terms.LimitFound)
 	return Anew
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 )
 
 // noNumber finds what no message may say.
@@ -36,7 +37,7 @@ var values = map[string][]string{
 func draw(r *rand.Rand) string {
 	var b strings.Builder
 	b.WriteString("{")
-	paths := append(config.Keys(),
+	paths := append(policyfile.Keys(),
 		"facts.rate", "facts.processes", "facts.capacity", "facts.p50", "facts.p99", "facts.p999", "facts.blip", "facts.pool", "facts.idle_per_host", "facts.local",
 		"facts.writes", "facts.queue", "facts.fallback", "facts.inner", "facts.mesh.attempts", "facts.mesh.timeout", "facts.mesh.breaker", "facts.key_retention")
 	type section map[string]any

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/facts"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -52,10 +53,10 @@ func (r *run) graphOf(files []*config.File) (g Graph) {
 		name := names[i]
 		of := func(dependency string) Place {
 			return func(path, reason, proposal string) config.Finding {
-				return f.Finding(dependency, path, reason, proposal)
+				return config.Finding(policyfile.Of(f).Finding(dependency, path, reason, proposal))
 			}
 		}
-		g.Services = append(g.Services, Service{name, facts.Of(f).Program, of(""), func(path string) bool { return f.Unread("", path) }})
+		g.Services = append(g.Services, Service{name, facts.Of(f).Program, of(""), func(path string) bool { return policyfile.Of(f).Unread("", path) }})
 		for _, dep := range f.Names() {
 			s := newSubject(r, f, dep)
 			to := s.facts.Service
@@ -64,7 +65,7 @@ func (r *run) graphOf(files []*config.File) (g Graph) {
 			}
 			g.Edges = append(g.Edges, Edge{
 				From: name, To: to, Dependency: dep, Policy: s.p, Facts: s.facts, Deadline: s.p.Trust == policy.Internal, Travel: "trust: internal",
-				Place: of(dep), Unread: func(path string) bool { return f.Unread(dep, path) },
+				Place: of(dep), Unread: func(path string) bool { return policyfile.Of(f).Unread(dep, path) },
 			})
 		}
 	}

@@ -8,7 +8,9 @@ import (
 	"unicode"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/internal/suggest"
+	"github.com/gabion-go/gabion/internal/yamlstrict"
 )
 
 // ignoreRules are about the comments that ignore findings.
@@ -33,7 +35,7 @@ type Ignored struct {
 
 // ignore is a comment that ignores rules.
 type ignore struct {
-	at         config.Comment
+	at         yamlstrict.Comment
 	ids        []string
 	why        string
 	dependency string // the one whose name it is at, if it is
@@ -78,7 +80,7 @@ func ignoring(all []*ignore, file string, found Finding) *ignore {
 // ignoresOf returns the comments of a file that ignore something.
 func (r *run) ignoresOf(f *config.File) (all []*ignore) {
 	var names map[int]string
-	for _, c := range f.Comments() {
+	for _, c := range policyfile.Of(f).Comments() {
 		word, rest := c.Text, ""
 		if at := strings.IndexFunc(word, unicode.IsSpace); at >= 0 {
 			word, rest = word[:at], word[at:]
@@ -102,7 +104,7 @@ func (r *run) ignoresOf(f *config.File) (all []*ignore) {
 func linesOfNames(f *config.File) map[int]string {
 	names := map[int]string{}
 	for _, name := range f.Names() {
-		names[f.Finding(name, "", "", "").Line] = name
+		names[config.Finding(policyfile.Of(f).Finding(name, "", "", "")).Line] = name
 	}
 	return names
 }
@@ -112,7 +114,7 @@ func linesOfNames(f *config.File) map[int]string {
 var nearly = regexp.MustCompile(`^((?i:gabion)\s*[:_-]?\s*(?i:ignore))\b[\s:(]*[Gg]\d{2,}`)
 
 // slip finds a comment that was meant to ignore something.
-func (r *run) slip(f *config.File, c config.Comment, word string) {
+func (r *run) slip(f *config.File, c yamlstrict.Comment, word string) {
 	if m := nearly.FindStringSubmatch(c.Text); m != nil {
 		word = m[1]
 	} else if len(word) <= len("gabion:") || !strings.HasPrefix(word, "gabion:") || suggest.Nearest(strings.TrimRight(word, ":"), []string{directive}) == "" {
@@ -128,7 +130,7 @@ var (
 
 // readIgnore reads what follows the word: ids, and a reason. It returns nil for a comment
 // without a reason: that ignores nothing.
-func (r *run) readIgnore(f *config.File, c config.Comment, text string) *ignore {
+func (r *run) readIgnore(f *config.File, c yamlstrict.Comment, text string) *ignore {
 	i := &ignore{at: c, used: map[string]bool{}}
 	more := true // an id has to follow
 	for {
@@ -205,15 +207,15 @@ func (r *run) unused(f *config.File, all []*ignore, files int) {
 	}
 }
 
-func (r *run) aboutIgnore(id string, f *config.File, c config.Comment, reason, proposal string) {
+func (r *run) aboutIgnore(id string, f *config.File, c yamlstrict.Comment, reason, proposal string) {
 	r.aboutIgnoreAs(Warning, id, f, c, reason, proposal)
 }
 
 // aboutIgnoreAs reports a finding about a comment, if its rule is looked at.
-func (r *run) aboutIgnoreAs(how Severity, id string, f *config.File, c config.Comment, reason, proposal string) {
+func (r *run) aboutIgnoreAs(how Severity, id string, f *config.File, c yamlstrict.Comment, reason, proposal string) {
 	for _, rule := range r.rules {
 		if rule.ID == id {
-			r.report.Findings = append(r.report.Findings, Finding{Rule: rule, Severity: how, Finding: f.FindingAt(c.Line, c.Col, reason, proposal)})
+			r.report.Findings = append(r.report.Findings, Finding{Rule: rule, Severity: how, Finding: config.Finding(policyfile.Of(f).FindingAt(c.Line, c.Col, reason, proposal))})
 		}
 	}
 }

@@ -27,6 +27,7 @@ import (
 
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/facts"
+	"github.com/gabion-go/gabion/internal/policyfile"
 )
 
 // Severity is how bad a finding is.
@@ -99,7 +100,7 @@ type Finding struct {
 
 	// Fix is what to change in the file, where that is safe: it makes the policy more
 	// careful, and needs no knowledge that the file does not have. It may be empty.
-	Fix []config.Change
+	Fix []policyfile.Change
 }
 
 // Error returns the finding with its rule, its line and a caret.

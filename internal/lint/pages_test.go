@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 )
 
 var (
@@ -98,7 +99,7 @@ func TestRulesAreTold(t *testing.T) {
 	}
 	for _, r := range Rules() {
 		for _, path := range r.Needs {
-			if !strings.HasPrefix(path, "facts.") && !slices.Contains(config.Keys(), path) {
+			if !strings.HasPrefix(path, "facts.") && !slices.Contains(policyfile.Keys(), path) {
 				t.Errorf("%s needs %s, which is neither a fact nor a key", r.ID, path)
 			}
 		}

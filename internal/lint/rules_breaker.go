@@ -7,6 +7,7 @@ import (
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/facts"
 	"github.com/gabion-go/gabion/internal/formulas"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -300,14 +301,14 @@ func unobserved(r *run, files []*config.File) {
 		}
 		switch {
 		case n == 0:
-		case f.Unread("", "facts.metrics"):
+		case policyfile.Of(f).Unread("", "facts.metrics"):
 			r.report.Unknown = append(r.report.Unknown, Unknown{rule, f.Name, "", "facts.metrics", unreadText})
-		case !f.Written("", "facts.metrics"):
+		case !policyfile.Of(f).Written("", "facts.metrics"):
 			r.report.Unknown = append(r.report.Unknown, Unknown{rule, f.Name, "", "facts.metrics", unsaidText})
 		case !facts.Of(f).Program.Metrics:
 			g := Finding{Rule: rule, Severity: rule.Severity, Path: "facts.metrics"}
-			g.Finding = f.Finding("", "facts.metrics", fmt.Sprintf("facts.metrics: false: when one of %s opens, calls are refused and no metric shows why", plural(n, "breaker")),
-				"collect the metrics, and alert on every opening (docs/alerts.md)")
+			g.Finding = config.Finding(policyfile.Of(f).Finding("", "facts.metrics", fmt.Sprintf("facts.metrics: false: when one of %s opens, calls are refused and no metric shows why", plural(n, "breaker")),
+				"collect the metrics, and alert on every opening (docs/alerts.md)"))
 			r.report.Findings = append(r.report.Findings, g)
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/formulas"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -216,7 +216,7 @@ func (s *subject) rateLimit() {
 	switch {
 	case all > float64(s.facts.Capacity):
 		each := atMost(s.each(float64(s.facts.Capacity)))
-		fix, text := []config.Change{s.set("rate_limit.rate", each)}, "write rate: "+each
+		fix, text := []policyfile.Change{s.set("rate_limit.rate", each)}, "write rate: "+each
 		if n := burstOf(s.each(float64(s.facts.Capacity))); l.Burst < n {
 			fix, text = append(fix, s.set("rate_limit.burst", fmt.Sprint(n))), fmt.Sprintf("%s, burst: %d", text, n)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gabion-go/gabion/internal/formulas"
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -92,8 +93,8 @@ var held = []int{409, 423}
 
 // lasting are gRPC codes that stay as they are.
 var lasting = []policy.GRPCCode{
-	policy.GRPCInvalidArgument, policy.GRPCNotFound, policy.GRPCAlreadyExists, policy.GRPCPermissionDenied,
-	policy.GRPCFailedPrecondition, policy.GRPCOutOfRange, policy.GRPCUnimplemented, policy.GRPCUnauthenticated,
+	grpccode.InvalidArgument, grpccode.NotFound, grpccode.AlreadyExists, grpccode.PermissionDenied,
+	grpccode.FailedPrecondition, grpccode.OutOfRange, grpccode.Unimplemented, grpccode.Unauthenticated,
 }
 
 func (s *subject) retryOfPermanent() {
@@ -133,7 +134,7 @@ func (s *subject) passingIsPermanent() {
 	bad, fine := divided(s.p.HTTP.Permanent, strconv.Itoa, func(status int) bool { return slices.Contains(soonOver, status) })
 	s.findPassing("http.permanent", bad, fine)
 	bad, fine = divided(s.p.GRPC.Permanent, policy.GRPCCode.String, func(code policy.GRPCCode) bool {
-		return code == policy.GRPCUnavailable || code == policy.GRPCResourceExhausted
+		return code == grpccode.Unavailable || code == grpccode.ResourceExhausted
 	})
 	s.findPassing("grpc.permanent", bad, fine)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 )
 
 // proxyRules are about what a file says under proxy.
@@ -57,7 +58,7 @@ func proxies(check func(*proxied)) func(*run, []*config.File) {
 
 func (p *proxied) find(severity Severity, path, reason, proposal string) {
 	g := Finding{Rule: p.rule, Severity: severity, Path: path}
-	g.Finding = p.file.Finding("", path, reason, proposal)
+	g.Finding = config.Finding(policyfile.Of(p.file).Finding("", path, reason, proposal))
 	p.report.Findings = append(p.report.Findings, g)
 }
 

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/backoff"
-	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/formulas"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -106,7 +106,7 @@ func (s *subject) noWait() {
 	if b.Base > 0 {
 		wait = "after " + span(b.Base)
 	}
-	fix := []config.Change{s.set("retry.backoff.base", policy.FormatDuration(base))}
+	fix := []policyfile.Change{s.set("retry.backoff.base", policy.FormatDuration(base))}
 	if !b.Jittered() {
 		fix = append(fix, s.set("retry.backoff.kind", backoff.FullJitter.String()))
 	}
@@ -210,9 +210,9 @@ func (s *subject) attemptsAreNotBegun(n, begun int, call time.Duration) {
 		s.findAs(how, "timeout.margin", says+"an attempt that would have less time than the margin is not made, so most calls do not make attempt "+numbersOf(begun+1, n), noMargin)
 		return
 	}
-	var fix []config.Change
+	var fix []policyfile.Change
 	if how == Warning {
-		fix = []config.Change{s.set("retry.attempts", fmt.Sprint(max(begun, 1)))}
+		fix = []policyfile.Change{s.set("retry.attempts", fmt.Sprint(max(begun, 1)))}
 	}
 	s.findAs(how, "retry.attempts", says+"even if each fails at once, most calls do not make attempt "+numbersOf(begun+1, n),
 		fmt.Sprintf("write attempts: %d, or a shorter base or cap", max(begun, 1)), fix...)

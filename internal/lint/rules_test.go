@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -165,7 +166,7 @@ func TestFixesMendAndBreakNothing(t *testing.T) {
 				continue
 			}
 			n++
-			fixed, err := config.Edit("gabion.yaml", []byte(text), g.Fix)
+			fixed, err := policyfile.Edit("gabion.yaml", []byte(text), g.Fix)
 			if err != nil {
 				t.Errorf("%v\n%v", g, err)
 				continue

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/facts"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -43,7 +44,7 @@ func (s *subject) knows(paths ...string) bool {
 	for _, path := range paths {
 		why := ""
 		switch {
-		case s.file.Unread(s.name, path):
+		case policyfile.Of(s.file).Unread(s.name, path):
 			why = unreadText
 		case !s.said(path):
 			why = unsaidText
@@ -65,7 +66,7 @@ func (s *subject) said(path string) bool {
 	if number, ok := numbers[path]; ok {
 		return number(&s.facts) > 0
 	}
-	return s.file.Written(s.name, path) || s.run.measured[s.name].Has(path)
+	return policyfile.Of(s.file).Written(s.name, path) || s.run.measured[s.name].Has(path)
 }
 
 // numbers are the facts that are numbers.
@@ -86,10 +87,12 @@ var numbers = map[string]func(*facts.Facts) float64{
 }
 
 // has is knows for a fact that a rule can do without.
-func (s *subject) has(path string) bool { return s.said(path) && !s.file.Unread(s.name, path) }
+func (s *subject) has(path string) bool {
+	return s.said(path) && !policyfile.Of(s.file).Unread(s.name, path)
+}
 
 // written reports whether the file, and not a default, says a key.
-func (s *subject) written(path string) bool { return s.file.Written(s.name, path) }
+func (s *subject) written(path string) bool { return policyfile.Of(s.file).Written(s.name, path) }
 
 // mark adds to a number where it comes from, if that is not the file.
 func (s *subject) mark(path, text string) string {
@@ -111,18 +114,18 @@ func (s *subject) count(path string, n int, what string) string {
 
 // find reports a finding of the rule at a key: what follows, with the file's numbers. The
 // keys that the numbers come from have to be known; see knows.
-func (s *subject) find(path, reason, proposal string, fix ...config.Change) {
+func (s *subject) find(path, reason, proposal string, fix ...policyfile.Change) {
 	s.findAs(s.rule.Severity, path, reason, proposal, fix...)
 }
 
 // findAs is find with another severity than the rule's.
-func (s *subject) findAs(how Severity, path, reason, proposal string, fix ...config.Change) {
+func (s *subject) findAs(how Severity, path, reason, proposal string, fix ...policyfile.Change) {
 	f := Finding{Rule: s.rule, Severity: how, Dependency: s.name, Path: path, Fix: fix}
-	f.Finding = s.file.Finding(s.name, path, fmt.Sprintf("%s: %s", s.name, reason), proposal)
+	f.Finding = config.Finding(policyfile.Of(s.file).Finding(s.name, path, fmt.Sprintf("%s: %s", s.name, reason), proposal))
 	s.run.report.Findings = append(s.run.report.Findings, f)
 }
 
 // set is a change of one of the dependency's keys, for a fix.
-func (s *subject) set(path, value string) config.Change {
-	return config.Change{Dependency: s.name, Path: path, Value: value}
+func (s *subject) set(path, value string) policyfile.Change {
+	return policyfile.Change{Dependency: s.name, Path: path, Value: value}
 }

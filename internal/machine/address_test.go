@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -144,7 +145,7 @@ func TestAnAddressIsTriedAgainByOne(t *testing.T) {
 		if moves++; e.Kind != policy.KindBreakerMoved || e.Partition != "10.0.0.1:443" {
 			t.Errorf("%+v", e)
 		}
-		if moves == 1 && (e.Numbers.Rule != 8 || e.Cause != policy.CauseConsecutive) {
+		if moves == 1 && (e.Numbers.Rule != 8 || e.Cause != breaker.Consecutive) {
 			t.Errorf("opened by %v at %v", e.Cause, e.Numbers.Rule)
 		}
 	})

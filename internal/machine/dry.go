@@ -6,6 +6,7 @@ import (
 
 	"github.com/gabion-go/gabion/internal/chance"
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -121,7 +122,7 @@ func (p *pacer) awaitRoom(c *Call, now clock.Instant) (due bool) {
 		c.tooLong(at.Sub(now), last.Sub(now))
 		c.refuse(now, policy.Paced, at.Sub(now))
 	default:
-		c.waitIn(resting, now, at, policy.ForPace)
+		c.waitIn(resting, now, at, terms.ForPace)
 	}
 	return false
 }

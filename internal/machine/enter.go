@@ -8,6 +8,7 @@ import (
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/learned"
 	"github.com/gabion-go/gabion/internal/ratelimit"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -114,7 +115,7 @@ func (c *Call) queue(now clock.Instant, s *Step) (answered bool) {
 		c.wait.waiter = nil
 		c.lack(now, 0, policy.BulkheadFull)
 	case now < c.wait.until:
-		c.log.wait(now, c.wait.until, policy.ForSlot, c.sent.n)
+		c.log.wait(now, c.wait.until, terms.ForSlot, c.sent.n)
 		return s.wait(min(c.wait.until, c.deadline))
 	case c.leaveQueue():
 		c.phase = sending
@@ -219,7 +220,7 @@ func (c *Call) takeTurn(now clock.Instant) (due bool) {
 		if c.rules.lease != nil {
 			c.taken.under = r
 		}
-		c.waitIn(limited, now, at, policy.ForRate)
+		c.waitIn(limited, now, at, terms.ForRate)
 	}
 	return at <= now
 }

@@ -150,13 +150,13 @@ func (l partitionLog) BreakerMoved(c breaker.Change) {
 // bound is the setting that decides where a breaker moves for that cause, or zero.
 func bound(r *breaker.Rules, c policy.BreakerCause) float64 {
 	switch c {
-	case policy.CauseFailureRate:
+	case breaker.FailureRate:
 		return r.FailureRate
-	case policy.CauseSlowRate:
+	case breaker.SlowRate:
 		return r.SlowRate
-	case policy.CauseFailures:
+	case breaker.Failures:
 		return float64(r.Failures)
-	case policy.CauseConsecutive:
+	case breaker.Consecutive:
 		return float64(r.Consecutive)
 	}
 	return 0

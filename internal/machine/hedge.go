@@ -5,6 +5,7 @@ import (
 
 	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -73,7 +74,7 @@ func (c *Call) putHedgeOff(now clock.Instant, o *policy.Outcome) {
 		c.hedge.on = false
 		c.skipHedge(now, why)
 	} else if c.sent.out == 0 {
-		c.log.wait(now, c.hedge.at, policy.ForBackoff, c.sent.n)
+		c.log.wait(now, c.hedge.at, terms.ForBackoff, c.sent.n)
 	}
 }
 

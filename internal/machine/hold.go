@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -50,7 +51,7 @@ func (c *Call) waitOn(now clock.Instant) (fits bool) {
 	if at <= now || at.Add(c.margin(now)) > c.deadline {
 		return false
 	}
-	c.waitIn(resting, now, at, policy.ForSuccess)
+	c.waitIn(resting, now, at, terms.ForSuccess)
 	return true
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/latency"
-	"github.com/gabion-go/gabion/policy"
+	"github.com/gabion-go/gabion/internal/terms"
 )
 
 // This file carries what one process has learned to another one that has just begun. What was carried is a guess: each
@@ -46,7 +46,7 @@ func MemoryOf(s *State, now clock.Instant) (m Memory) {
 	var rest []PartMemory
 	s.eachPartition(func(p *partition, name string) {
 		switch one := p.trouble(now, r, name); {
-		case name == policy.Overflow: // it is of whatever did not fit elsewhere
+		case name == terms.Overflow: // it is of whatever did not fit elsewhere
 		case one.Broken || one.Held > 0 || name == "":
 			m.Parts = append(m.Parts, one)
 		case len(rest) < MaxMemories: // eachPartition goes by name
@@ -177,7 +177,7 @@ func recall(s *State, now clock.Instant, p *partition, r *Rules, name string) {
 		return
 	}
 	one, known := more.memory.parts[name]
-	if !known || name == policy.Overflow {
+	if !known || name == terms.Overflow {
 		return
 	}
 	if r.guarded {

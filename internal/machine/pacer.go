@@ -7,6 +7,7 @@ import (
 
 	"github.com/gabion-go/gabion/internal/chance"
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -341,7 +342,7 @@ func (c *Call) takeStart(p *pacer, now clock.Instant) (due bool) {
 		c.refuse(now, policy.BreakerOpen, after)
 		return false
 	}
-	c.waitIn(resting, now, at, policy.ForPace)
+	c.waitIn(resting, now, at, terms.ForPace)
 	return false
 }
 

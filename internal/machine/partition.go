@@ -12,7 +12,7 @@ import (
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/latency"
 	"github.com/gabion-go/gabion/internal/quota"
-	"github.com/gabion-go/gabion/policy"
+	"github.com/gabion-go/gabion/internal/terms"
 )
 
 // partition is what is known of one part of a dependency: a host, a tenant, an
@@ -83,7 +83,7 @@ func (p *partition) reload(now clock.Instant, old, r *Rules, name string) {
 		return
 	}
 	b.SetRules(now, r.breakerOf(name))
-	if name == policy.Overflow {
+	if name == terms.Overflow {
 		return
 	}
 	was, is := old.Policy.Breaker.Observe, r.Policy.Breaker.Observe
@@ -188,11 +188,11 @@ func (ps *partitions) find(now clock.Instant, name string) *namedPartition {
 	return p
 }
 
-// peek returns the partition of that name; [policy.Overflow] is that of the shared one.
+// peek returns the partition of that name; [terms.Overflow] is that of the shared one.
 func (ps *partitions) peek(name string) *namedPartition {
 	ps.mu.RLock()
 	defer ps.mu.RUnlock()
-	if name == policy.Overflow {
+	if name == terms.Overflow {
 		return ps.overflow
 	}
 	return ps.byName[name]
@@ -220,7 +220,7 @@ func (ps *partitions) add(s *State, r *Rules, now clock.Instant, name string) *n
 	if len(ps.byName) >= r.Policy.Partitions.Max && !ps.evict(now, r) {
 		ps.spilled.Add(1)
 		if ps.overflow == nil {
-			ps.overflow = s.newPartition(now, policy.Overflow)
+			ps.overflow = s.newPartition(now, terms.Overflow)
 		}
 		return ps.overflow
 	}

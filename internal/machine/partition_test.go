@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -118,7 +119,7 @@ func crowd(t *testing.T, step clock.Instant) {
 				if s.partitions().peek(c.Partition()) != l {
 					t.Errorf("%s: evicted under its caller", l.name)
 				}
-				if l.name == policy.Overflow {
+				if l.name == terms.Overflow {
 					shared.Add(1)
 				} else {
 					own.Add(1)

@@ -10,6 +10,7 @@ import (
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/endpoints"
 	"github.com/gabion-go/gabion/internal/quota"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -127,7 +128,7 @@ func FollowEndpoints(s *State, now clock.Instant, list []policy.Endpoint) {
 	s.extend(func(p *parts) { p.followed = &list })
 	if r := s.rules.Load(); !slices.Equal(r.Policy.Endpoints.List, list) {
 		reload(s, now, r.Own().with(list))
-		s.note(policy.Event{Kind: policy.KindEndpointsMoved, At: now, Code: policy.EndpointsNew, Count: int64(len(list))})
+		s.note(policy.Event{Kind: policy.KindEndpointsMoved, At: now, Code: terms.EndpointsNew, Count: int64(len(list))})
 	}
 }
 
@@ -177,16 +178,16 @@ func (ps *places) note(s *State, now clock.Instant, gone endpoints.Set) {
 		return
 	}
 	if panicked := gone == ps.all(); ps.panicked.Swap(panicked) != panicked {
-		code := policy.EndpointsPanic
+		code := terms.EndpointsPanic
 		if !panicked {
-			code = policy.EndpointsCalm
+			code = terms.EndpointsCalm
 		}
 		s.note(policy.Event{Kind: policy.KindEndpointsMoved, At: now, Code: code, Count: int64(len(ps.list))})
 	}
 	for changed &^= 1; ps.ways.Rules.Ordered && changed != 0; changed &= changed - 1 {
-		i, code := changed.First(), policy.BackupBack
+		i, code := changed.First(), terms.BackupBack
 		if gone.Has(i) {
-			code = policy.BackupOut
+			code = terms.BackupOut
 		}
 		s.note(policy.Event{Kind: policy.KindEndpointsMoved, At: now, Code: code, Partition: ps.list[i].Name})
 	}
@@ -194,7 +195,7 @@ func (ps *places) note(s *State, now clock.Instant, gone endpoints.Set) {
 
 // NoteKept says that other endpoints could not be had, so that those before stay.
 func NoteKept(s *State, now clock.Instant) {
-	s.note(policy.Event{Kind: policy.KindEndpointsMoved, At: now, Code: policy.EndpointsKept, Count: int64(len(s.rules.Load().Policy.Endpoints.List))})
+	s.note(policy.Event{Kind: policy.KindEndpointsMoved, At: now, Code: terms.EndpointsKept, Count: int64(len(s.rules.Load().Policy.Endpoints.List))})
 }
 
 // stats adds the endpoints, also as partitions, which their breakers are to all who look.

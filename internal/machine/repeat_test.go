@@ -24,7 +24,7 @@ func (tr *trial) deliver(now clock.Instant, repeat bool, ends policy.Class) poli
 }
 
 // quiet is a policy whose breaker stays out of the way.
-var quiet = policy.Policy{Breaker: policy.Breaker{Off: true}, Retry: policy.Retry{Backoff: backoff.Decorrelated(time.Second, time.Minute)}}
+var quiet = policy.Policy{Breaker: policy.Breaker{Off: true}, Retry: policy.Retry{Backoff: backoff.Backoff{Kind: backoff.DecorrelatedJitter, Base: time.Second, Cap: time.Minute}}}
 
 func TestRepeatsThatFailSpendTheBudget(t *testing.T) {
 	for _, shape := range []policy.BudgetShape{policy.BudgetEarned, policy.BudgetWindow, policy.BudgetTokens, policy.BudgetQuota} {
@@ -148,7 +148,7 @@ func TestRoomFollowsTheDependencysWishes(t *testing.T) {
 }
 
 func TestRedeliveries(t *testing.T) {
-	r, err := Compile(policy.Policy{Retry: policy.Retry{Attempts: 11, Backoff: backoff.Decorrelated(time.Second, time.Minute)}})
+	r, err := Compile(policy.Policy{Retry: policy.Retry{Attempts: 11, Backoff: backoff.Backoff{Kind: backoff.DecorrelatedJitter, Base: time.Second, Cap: time.Minute}}})
 	if err != nil {
 		t.Fatal(err)
 	}

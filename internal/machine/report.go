@@ -5,6 +5,7 @@ import (
 
 	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -129,7 +130,7 @@ func (c *Call) openHint(o *policy.Outcome) time.Duration {
 // may say that a quota is empty now.
 func (c *Call) holdBack(now clock.Instant, t *Ticket, o *policy.Outcome) {
 	p := c.rules.Policy.Pace
-	if p.Off || c.partitionName() == policy.Overflow || c.sent.at != nil && c.sent.at.hold(now, t, o, &c.rules.Policy) {
+	if p.Off || c.partitionName() == terms.Overflow || c.sent.at != nil && c.sent.at.hold(now, t, o, &c.rules.Policy) {
 		return
 	}
 	after := o.After

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gabion-go/gabion/internal/chance"
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -92,7 +93,7 @@ func (c *Call) plan(now clock.Instant) {
 	}
 	if wait > 0 {
 		c.dropSlot()
-		c.log.wait(now, at, policy.ForBackoff, c.sent.n)
+		c.log.wait(now, at, terms.ForBackoff, c.sent.n)
 	}
 }
 

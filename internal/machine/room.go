@@ -7,6 +7,7 @@ import (
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/endpoints"
 	"github.com/gabion-go/gabion/internal/quota"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -96,7 +97,7 @@ func (m *room) ask(c *Call, now clock.Instant, s *Step, r *quota.Reservation) (d
 		return false, false
 	}
 	if c.phase != roomless {
-		c.waitIn(roomless, now, m.last, policy.ForQuota)
+		c.waitIn(roomless, now, m.last, terms.ForQuota)
 	}
 	return false, s.wait(min(max(at, now+1), c.deadline))
 }
@@ -267,7 +268,7 @@ func Reserved(c *Call, t *Ticket) *quota.Reservation { return c.wait.room.of(t) 
 // furnishQuotas gives a partition the quotas of r. Those past the bound of partitions share one, which
 // has none: it refuses no call.
 func (p *partition) furnishQuotas(now clock.Instant, r *Rules, name string) {
-	if name == policy.Overflow || p.quotas.Load() != nil {
+	if name == terms.Overflow || p.quotas.Load() != nil {
 		return
 	}
 	g := quota.New(now, r.quotas.shared)

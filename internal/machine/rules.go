@@ -10,6 +10,7 @@ import (
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/learned"
 	"github.com/gabion-go/gabion/internal/ratelimit"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -135,7 +136,7 @@ func (r *Rules) Bare() *Rules {
 
 // breakerOf returns the rules of the breaker of the partition of that name.
 func (r *Rules) breakerOf(name string) *breaker.Rules {
-	if name == policy.Overflow {
+	if name == terms.Overflow {
 		return &r.shared
 	}
 	return &r.breaker

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/policy"
 	"reflect"
 	"testing"
@@ -21,7 +22,7 @@ func lists(v reflect.Value, path string, f func(path string, v reflect.Value)) {
 // A list that the caller changes afterwards must not change what is in force.
 func TestRulesShareNothingWithThePolicyTheyWereMadeOf(t *testing.T) {
 	p := policy.Policy{Prices: []policy.Price{{Amount: 3, Money: "usd", Per: 1e6, Unit: "input"}}, RateLimit: policy.RateLimit{Quotas: []policy.Quota{{Unit: "tokens", Amount: 1000}}}, HTTP: policy.HTTP{Transient: []int{500}, Permanent: []int{503}},
-		GRPC:      policy.GRPC{Transient: []policy.GRPCCode{policy.GRPCInternal}, Permanent: []policy.GRPCCode{policy.GRPCUnavailable}},
+		GRPC:      policy.GRPC{Transient: []policy.GRPCCode{grpccode.Internal}, Permanent: []policy.GRPCCode{grpccode.Unavailable}},
 		Endpoints: policy.Endpoints{List: []policy.Endpoint{{Name: "eu"}}}}
 	r, err := Compile(p)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/learned"
 	"github.com/gabion-go/gabion/internal/ratelimit"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/internal/throttle"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -326,7 +327,7 @@ func (s *State) Breaker(partition string) *breaker.Breaker {
 // Resent charges the budget with n re-sends that something below made by itself.
 func (s *State) Resent(now clock.Instant, n int) {
 	r := s.rules.Load()
-	for range min(n, policy.MaxSends) {
+	for range min(n, terms.MaxSends) {
 		s.charge(now, r)
 	}
 	s.note(policy.Event{Kind: policy.KindResent, At: now, Count: int64(n)})

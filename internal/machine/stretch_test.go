@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -245,7 +246,7 @@ func TestPartitionsLearnApartWhetherLateAnswersCome(t *testing.T) {
 func TestEventsAndStatsSayThatAttemptsHaveMoreTime(t *testing.T) {
 	s := newStretching(t, nil)
 	s.open(t)
-	if st := s.state.Stats(s.now).Main.Timeout; st.Attempt != 3*time.Second || st.Basis != policy.TimeoutStretched {
+	if st := s.state.Stats(s.now).Main.Timeout; st.Attempt != 3*time.Second || st.Basis != terms.TimeoutStretched {
 		t.Errorf("Stats say %+v", st)
 	}
 	var call Call

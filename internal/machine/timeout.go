@@ -5,6 +5,7 @@ import (
 
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/latency"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -73,11 +74,11 @@ func (c *Call) cutShort(why policy.Reason) {
 }
 
 // knowledge is what a tail knows, in the words of a policy's Stats.
-var knowledge = [...]policy.TimeoutBasis{
-	latency.TooFew:   policy.TimeoutTooFew,
-	latency.Known:    policy.TimeoutMeasured,
-	latency.TooShort: policy.TimeoutTooManyCut,
-	latency.Hopeless: policy.TimeoutHopeless,
+var knowledge = [...]string{
+	latency.TooFew:   terms.TimeoutTooFew,
+	latency.Known:    terms.TimeoutMeasured,
+	latency.TooShort: terms.TimeoutTooManyCut,
+	latency.Hopeless: terms.TimeoutHopeless,
 }
 
 // timeoutStats is the attempt's time that is in force.
@@ -90,7 +91,7 @@ func (p *partition) timeoutStats(now clock.Instant, r *Rules) policy.TimeoutStat
 	}
 	if k := p.cuts(); k != nil && r.longest > 0 {
 		if e := known(k.word.Load(), now, t); e.open {
-			st.Attempt, st.Basis = r.longest, policy.TimeoutStretched
+			st.Attempt, st.Basis = r.longest, terms.TimeoutStretched
 			if t.Call > 0 && t.Last <= t.Attempt {
 				st.Attempt = t.Call
 			}

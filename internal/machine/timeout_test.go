@@ -8,6 +8,7 @@ import (
 
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/latency"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -80,7 +81,7 @@ func TestAnAttemptHasTheTimeThatItsPercentileNeeds(t *testing.T) {
 				t.Errorf("%.3f %% were cut off, %.3f %% were asked for", 100*rate, 100*c.rate)
 			}
 			st := tr.state.Stats(now).Main.Timeout
-			if st.Attempt < c.least || st.Attempt > c.most || st.Percentile != c.p.Percentile || st.Basis == policy.TimeoutFixed {
+			if st.Attempt < c.least || st.Attempt > c.most || st.Percentile != c.p.Percentile || st.Basis == terms.TimeoutFixed {
 				t.Errorf("Stats say %+v", st)
 			}
 		})

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/gabion-go/gabion/internal/clock"
-	"github.com/gabion-go/gabion/policy"
+	"github.com/gabion-go/gabion/internal/terms"
 )
 
 // line is who waits, in the order in which they go: by priority, and then by start-time fair queueing
@@ -156,7 +156,7 @@ func (n *line) leave(r *Reservation) {
 // wakes are those that are to ask again. There are no more firsts than quotas.
 type wakes struct {
 	n    int
-	list [policy.MaxQuotas]Waker
+	list [terms.MaxQuotas]Waker
 }
 
 func (w *wakes) wake() {

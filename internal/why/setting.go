@@ -1,6 +1,10 @@
 package why
 
-import "github.com/gabion-go/gabion/policy"
+import (
+	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/terms"
+	"github.com/gabion-go/gabion/policy"
+)
 
 // Setting is the path of the policy's setting that ruled, as files and
 // config.File.Explain spell it: "retry.budget.ratio". It is empty where no setting did,
@@ -19,7 +23,7 @@ func SettingAfter(e policy.Event, last policy.Class) string {
 		}
 		return ofAttempt(e)
 	case policy.KindWaiting:
-		if conflict && e.Wait == policy.ForBackoff {
+		if conflict && e.Wait == terms.ForBackoff {
 			return "retry.contention.backoff.base"
 		}
 		return ofWait[e.Wait]
@@ -56,12 +60,12 @@ func ofAttempt(e policy.Event) string {
 }
 
 var ofWait = map[string]string{
-	policy.ForBackoff: "retry.backoff.base",
-	policy.ForSuccess: "retry.hold",
-	policy.ForSlot:    "bulkhead.queue_timeout",
-	policy.ForPace:    "pace.max",
-	policy.ForRate:    "rate_limit.rate",
-	policy.ForQuota:   "rate_limit.quotas",
+	terms.ForBackoff: "retry.backoff.base",
+	terms.ForSuccess: "retry.hold",
+	terms.ForSlot:    "bulkhead.queue_timeout",
+	terms.ForPace:    "pace.max",
+	terms.ForRate:    "rate_limit.rate",
+	terms.ForQuota:   "rate_limit.quotas",
 }
 
 var ofReason = map[policy.Reason]string{
@@ -91,15 +95,15 @@ var ofConflict = map[policy.Reason]string{
 }
 
 var ofCause = map[policy.BreakerCause]string{
-	policy.CauseFailureRate:  "breaker.failure_rate",
-	policy.CauseSlowRate:     "breaker.slow_rate",
-	policy.CauseFailures:     "breaker.failures",
-	policy.CauseConsecutive:  "breaker.consecutive",
-	policy.CauseProbeFailed:  "breaker.probe_calls",
-	policy.CauseProbesPassed: "breaker.probe_calls",
-	policy.CauseProbeExpired: "breaker.probe_timeout",
-	policy.CauseCooldownOver: "breaker.open",
-	policy.CauseCallsRefused: "breaker.open_calls",
+	breaker.FailureRate:  "breaker.failure_rate",
+	breaker.SlowRate:     "breaker.slow_rate",
+	breaker.Failures:     "breaker.failures",
+	breaker.Consecutive:  "breaker.consecutive",
+	breaker.ProbeFailed:  "breaker.probe_calls",
+	breaker.ProbesPassed: "breaker.probe_calls",
+	breaker.ProbeExpired: "breaker.probe_timeout",
+	breaker.CooldownOver: "breaker.open",
+	breaker.CallsRefused: "breaker.open_calls",
 }
 
 var ofKind = map[policy.Kind]string{

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -128,19 +130,19 @@ func effect(e policy.Event) string {
 
 // waits are what a call waits for, in words, by the word of the event.
 var waits = map[string]string{
-	policy.ForBackoff: "the backoff",
-	policy.ForSuccess: "other calls fail too, so it waits until one succeeds",
-	policy.ForSlot:    "for a free slot",
-	policy.ForPace:    "the dependency asked for time",
-	policy.ForRate:    "the rate limit",
-	policy.ForQuota:   "room in its quotas",
+	terms.ForBackoff: "the backoff",
+	terms.ForSuccess: "other calls fail too, so it waits until one succeeds",
+	terms.ForSlot:    "for a free slot",
+	terms.ForPace:    "the dependency asked for time",
+	terms.ForRate:    "the rate limit",
+	terms.ForQuota:   "room in its quotas",
 }
 
 func waiting(e policy.Event) string {
 	long := ""
 	if e.Until != policy.Never && e.Until > e.At {
 		long = " " + Short(e.Until.Sub(e.At)).String()
-		if e.Wait == policy.ForSlot {
+		if e.Wait == terms.ForSlot {
 			long = " at most" + long
 		}
 	}
@@ -255,7 +257,7 @@ func lettersLost(e policy.Event) string {
 
 // learned says what a learned limit was moved by. It is empty for one that a policy set.
 func learned(n *policy.Numbers) string {
-	if n == nil || n.Moved == policy.LimitSet {
+	if n == nil || n.Moved == terms.LimitSet {
 		return ""
 	}
 	seen := fmt.Sprintf(": %.0f answers a second took %s each", n.Answered, Short(n.Each))
@@ -265,13 +267,13 @@ func learned(n *policy.Numbers) string {
 	return fmt.Sprintf(", it had %d (%s)", n.Before, moves[n.Moved]) + seen
 }
 
-var moves = map[policy.LimitCause]string{
-	policy.LimitGrew:    "all were in use, and attempts took no longer than usual",
-	policy.LimitTried:   "fewer are tried for a moment",
-	policy.LimitFound:   "found by trying fewer",
-	policy.LimitCrowded: "the dependency had no room",
-	policy.LimitStarved: "next to nothing was answered in time",
-	policy.LimitBack:    "what lowered it is over, or fewer were no help",
+var moves = map[string]string{
+	terms.LimitGrew:    "all were in use, and attempts took no longer than usual",
+	terms.LimitTried:   "fewer are tried for a moment",
+	terms.LimitFound:   "found by trying fewer",
+	terms.LimitCrowded: "the dependency had no room",
+	terms.LimitStarved: "next to nothing was answered in time",
+	terms.LimitBack:    "what lowered it is over, or fewer were no help",
 }
 
 // until says how long something holds.
@@ -289,17 +291,17 @@ func cause(e policy.Event) string {
 		n = &policy.Numbers{}
 	}
 	switch e.Cause {
-	case policy.CauseFailureRate:
+	case breaker.FailureRate:
 		return rate(n.Failures, "failed", n)
-	case policy.CauseSlowRate:
+	case breaker.SlowRate:
 		return rate(n.Slows, "were slow", n)
-	case policy.CauseFailures:
+	case breaker.Failures:
 		return fmt.Sprintf("%d failures in the window, the rule is %.0f", n.Failures, n.Rule)
-	case policy.CauseConsecutive:
+	case breaker.Consecutive:
 		return fmt.Sprintf("%.0f failures in a row", n.Rule)
-	case policy.CauseProbeFailed:
+	case breaker.ProbeFailed:
 		return fmt.Sprintf("of %d probes %d failed", n.Calls, n.Failures)
-	case policy.CauseProbesPassed:
+	case breaker.ProbesPassed:
 		return fmt.Sprintf("of %d probes %d failed", n.Calls, n.Failures)
 	}
 	return causes[e.Cause] + who(e)
@@ -315,14 +317,14 @@ func who(e policy.Event) string {
 
 // causes are those without numbers, in words.
 var causes = map[policy.BreakerCause]string{
-	policy.CauseProbeExpired: "a probe did not end in time",
-	policy.CauseCooldownOver: "its time is over, it probes",
-	policy.CauseCallsRefused: "enough calls were refused, it probes",
-	policy.CauseForced:       "by hand",
-	policy.CauseIsolated:     "isolated by hand",
-	policy.CauseReleased:     "released by hand",
-	policy.CauseReset:        "reset by hand",
-	policy.CauseOverrideOver: "the time that a hand had set is over",
+	breaker.ProbeExpired: "a probe did not end in time",
+	breaker.CooldownOver: "its time is over, it probes",
+	breaker.CallsRefused: "enough calls were refused, it probes",
+	breaker.Forced:       "by hand",
+	breaker.Isolated:     "isolated by hand",
+	breaker.Released:     "released by hand",
+	breaker.WasReset:     "reset by hand",
+	breaker.OverrideOver: "the time that a hand had set is over",
 }
 
 func rate(bad int64, did string, n *policy.Numbers) string {
@@ -345,17 +347,17 @@ func Short(d time.Duration) time.Duration {
 // endpoints says what is new about the endpoints of a dependency.
 func endpoints(e policy.Event) string {
 	switch e.Code {
-	case policy.EndpointsPanic:
+	case terms.EndpointsPanic:
 		return fmt.Sprintf("none of the %d endpoints works, so none is left out", e.Count)
-	case policy.EndpointsCalm:
+	case terms.EndpointsCalm:
 		return "an endpoint works again"
-	case policy.EndpointsNew:
+	case terms.EndpointsNew:
 		return fmt.Sprintf("the endpoints are others now: %d", e.Count)
-	case policy.EndpointsKept:
+	case terms.EndpointsKept:
 		return fmt.Sprintf("other endpoints could not be had: the %d that there are stay", e.Count)
-	case policy.BackupOut:
+	case terms.BackupOut:
 		return "the backup would not work if it were needed"
-	case policy.BackupBack:
+	case terms.BackupBack:
 		return "the backup would work again"
 	}
 	return "something changed about the endpoints"

@@ -6,7 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gabion-go/gabion/config"
+	_ "github.com/gabion-go/gabion/config" // answers policyfile
+	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/policyfile"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -74,15 +77,15 @@ func TestEachDecisionIsSaidWithItsInputs(t *testing.T) {
 			"attempt 1 failed after 1s: ignored, it has not happened, after the call was over", "",
 		},
 		"a call waits for the backoff": {
-			policy.Event{Kind: policy.KindWaiting, Wait: policy.ForBackoff, Attempt: 2, Until: in(830 * time.Millisecond)},
+			policy.Event{Kind: policy.KindWaiting, Wait: terms.ForBackoff, Attempt: 2, Until: in(830 * time.Millisecond)},
 			"waits 830ms before attempt 2: the backoff", "retry.backoff.base",
 		},
 		"a call waits for a slot": {
-			policy.Event{Kind: policy.KindWaiting, Wait: policy.ForSlot, Attempt: 1, Until: in(time.Second)},
+			policy.Event{Kind: policy.KindWaiting, Wait: terms.ForSlot, Attempt: 1, Until: in(time.Second)},
 			"waits at most 1s before attempt 1: for a free slot", "bulkhead.queue_timeout",
 		},
 		"a call waits for a slot for ever": {
-			policy.Event{Kind: policy.KindWaiting, Wait: policy.ForSlot, Attempt: 1, Until: policy.Never},
+			policy.Event{Kind: policy.KindWaiting, Wait: terms.ForSlot, Attempt: 1, Until: policy.Never},
 			"waits before attempt 1: for a free slot", "bulkhead.queue_timeout",
 		},
 		"a breaker refuses": {
@@ -115,21 +118,21 @@ func TestEachDecisionIsSaidWithItsInputs(t *testing.T) {
 		},
 		"a breaker opens by its rate": {
 			policy.Event{
-				Kind: policy.KindBreakerMoved, To: policy.StateOpen, Cause: policy.CauseFailureRate, Until: in(2 * time.Second),
+				Kind: policy.KindBreakerMoved, To: policy.StateOpen, Cause: breaker.FailureRate, Until: in(2 * time.Second),
 				Numbers: &policy.Numbers{Calls: 40, Failures: 21, Rule: 0.5},
 			},
 			"breaker closed → open: 21 of 40 calls failed, 52.5 %, the rule is 50 %, for 2s", "breaker.failure_rate",
 		},
 		"a breaker opens by failures in a row": {
-			policy.Event{Kind: policy.KindBreakerMoved, To: policy.StateOpen, Cause: policy.CauseConsecutive, Numbers: &policy.Numbers{Rule: 20}},
+			policy.Event{Kind: policy.KindBreakerMoved, To: policy.StateOpen, Cause: breaker.Consecutive, Numbers: &policy.Numbers{Rule: 20}},
 			"breaker closed → open: 20 failures in a row", "breaker.consecutive",
 		},
 		"an observing breaker": {
-			policy.Event{Kind: policy.KindBreakerExceeded, Cause: policy.CauseSlowRate, Numbers: &policy.Numbers{Calls: 30, Slows: 30, Rule: 0.8}},
+			policy.Event{Kind: policy.KindBreakerExceeded, Cause: breaker.SlowRate, Numbers: &policy.Numbers{Calls: 30, Slows: 30, Rule: 0.8}},
 			"the breaker would have opened: 30 of 30 calls were slow, 100 %, the rule is 80 %", "breaker.slow_rate",
 		},
 		"a breaker is opened by hand": {
-			policy.Event{Kind: policy.KindBreakerMoved, To: policy.StateForcedOpen, Cause: policy.CauseForced},
+			policy.Event{Kind: policy.KindBreakerMoved, To: policy.StateForcedOpen, Cause: breaker.Forced},
 			"breaker closed → forced_open: by hand", "",
 		},
 		"retries are switched off": {
@@ -157,7 +160,7 @@ func TestEachDecisionIsSaidWithItsInputs(t *testing.T) {
 
 func TestAConflictIsRuledByItsOwnSettings(t *testing.T) {
 	for want, e := range map[string]policy.Event{
-		"retry.contention.backoff.base": {Kind: policy.KindWaiting, Wait: policy.ForBackoff},
+		"retry.contention.backoff.base": {Kind: policy.KindWaiting, Wait: terms.ForBackoff},
 		"retry.contention.attempts":     {Kind: policy.KindReturned, Reason: policy.AttemptsExhausted},
 		"retry.contention.repeats":      {Kind: policy.KindReturned, Reason: policy.BudgetExhausted},
 		"timeout.call":                  {Kind: policy.KindReturned, Reason: policy.DeadlineShort},
@@ -200,9 +203,9 @@ func TestEverySettingIsAKeyOfFiles(t *testing.T) {
 		for _, k := range policy.Kinds() {
 			for _, r := range policy.Reasons() {
 				for cause := policy.BreakerCause(0); cause.String() != "cause(unknown)"; cause++ {
-					for _, wait := range []string{"", policy.ForBackoff, policy.ForSuccess, policy.ForSlot, policy.ForPace, policy.ForRate} {
+					for _, wait := range []string{"", terms.ForBackoff, terms.ForSuccess, terms.ForSlot, terms.ForPace, terms.ForRate} {
 						e := policy.Event{Kind: k, Reason: r, Cause: cause, Wait: wait, Slow: true}
-						if s := SettingAfter(e, c); s != "" && !slices.Contains(config.Keys(), s) {
+						if s := SettingAfter(e, c); s != "" && !slices.Contains(policyfile.Keys(), s) {
 							t.Fatalf("%v %v %v %s: files have no %q", k, r, cause, wait, s)
 						}
 					}

@@ -25,6 +25,7 @@ import (
 	"testing"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/lab"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -96,7 +97,7 @@ func (c *Case) run(t testing.TB) (*Result, error) {
 	}
 	r := &Result{name: c.Scenario, report: report, again: c.command(report)}
 	if c.Policies != nil {
-		r.file = file.YAML(true)
+		r.file = policyfile.Of(file).YAML(true)
 	}
 	return r, nil
 }

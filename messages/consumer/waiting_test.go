@@ -15,7 +15,7 @@ import (
 )
 
 // uncounted is a store of letters whose Count fails.
-type uncounted struct{ *deadletter.Memory }
+type uncounted struct{ deadletter.Store }
 
 func (uncounted) Count(context.Context, deadletter.Query) ([]deadletter.Tally, error) {
 	return nil, errWork
@@ -24,18 +24,18 @@ func (uncounted) Count(context.Context, deadletter.Query) ([]deadletter.Tally, e
 func TestADeliveryWhoseLetterWaits(t *testing.T) {
 	for _, c := range []struct {
 		fact   string
-		change func(*deadletter.Memory, deadletter.ID) error
+		change func(deadletter.Store, deadletter.ID) error
 		broken bool
 		next   func(consumer.Message) consumer.Message
 		runs   int // of the second delivery
 	}{
 		{"comes again: it does not run", nil, false, again, 0},
-		{"comes again while a redrive is to take the letter: it does not run", func(m *deadletter.Memory, _ deadletter.ID) error {
+		{"comes again while a redrive is to take the letter: it does not run", func(m deadletter.Store, _ deadletter.ID) error {
 			_, err := m.Order(t.Context(), deadletter.Query{}, deadletter.Drive{Group: "billing", Rate: 1})
 			return err
 		}, false, again, 0},
 		{"was sent anew: it runs", nil, false, func(m consumer.Message) consumer.Message { return m }, 1},
-		{"comes again after the letter was dropped: it runs", func(m *deadletter.Memory, id deadletter.ID) error {
+		{"comes again after the letter was dropped: it runs", func(m deadletter.Store, id deadletter.ID) error {
 			return m.Drop(t.Context(), id, "me", "a test")
 		}, false, again, 1},
 		{"comes again, and the letters can't be counted: it runs", nil, true, again, 1},
@@ -74,7 +74,7 @@ func TestADeliveryWhoseLetterWaits(t *testing.T) {
 
 // stuck is a store of letters whose Count gives no answer while it is off.
 type stuck struct {
-	*deadletter.Memory
+	deadletter.Store
 	off   bool
 	asked int
 }
@@ -84,7 +84,7 @@ func (s *stuck) Count(ctx context.Context, q deadletter.Query) ([]deadletter.Tal
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	return s.Memory.Count(ctx, q)
+	return s.Store.Count(ctx, q)
 }
 
 func TestRepeatedMessagesDoNotWaitForLettersThatGiveNoAnswer(t *testing.T) {
@@ -93,7 +93,7 @@ func TestRepeatedMessagesDoNotWaitForLettersThatGiveNoAnswer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		letters := &stuck{Memory: memory, off: true}
+		letters := &stuck{Store: memory, off: true}
 		k, err := consumer.New(gabion.New("billing", unguarded), idempotency.NewMemoryStore(0, 0), consumer.Options{
 			Letters: letters, Logger: slog.New(slog.DiscardHandler), LetterTimeout: time.Second, Inbox: inbox.Options{RunnerConfig: reexecute},
 		})

@@ -11,10 +11,8 @@ import (
 	"time"
 )
 
-// A Memory keeps letters in this process's memory: for tests, and for a single process whose
-// restart may forget. It looks at every letter for most of what it does, so it is for some
-// ten thousand of them. Make one with [NewMemory]. Safe for concurrent use.
-type Memory struct {
+// memory is the store of [NewMemory].
+type memory struct {
 	options Options
 	room    *Room
 
@@ -34,11 +32,10 @@ type note struct {
 	last     time.Time
 }
 
-var _ Store = (*Memory)(nil)
-
-// NewMemory returns an empty store. The error says everything that is wrong with the
-// options.
-func NewMemory(o Options) (*Memory, error) {
+// NewMemory returns an empty store that keeps letters in this process's memory: for tests, and for a single process whose
+// restart may forget. It looks at every letter for most of what it does, so it is for some
+// ten thousand of them. The error says everything that is wrong with the options.
+func NewMemory(o Options) (Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("deadletter: memory: %w", err)
 	}
@@ -47,11 +44,11 @@ func NewMemory(o Options) (*Memory, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	return &Memory{options: o.Resolved(), room: NewRoom(o), letters: map[ID]*Stored{}, noted: map[ID]*note{}, courses: map[string]Course{}, put: map[string]int64{}, taker: NewTaker()}, nil
+	return &memory{options: o.Resolved(), room: NewRoom(o), letters: map[ID]*Stored{}, noted: map[ID]*note{}, courses: map[string]Course{}, put: map[string]int64{}, taker: NewTaker()}, nil
 }
 
 // Fail implements [Store].
-func (m *Memory) Fail(ctx context.Context, id ID, f Failure) error {
+func (m *memory) Fail(ctx context.Context, id ID, f Failure) error {
 	if err := cmp.Or(ctx.Err(), id.Validate()); err != nil {
 		return err
 	}
@@ -73,7 +70,7 @@ func (m *Memory) Fail(ctx context.Context, id ID, f Failure) error {
 	return nil
 }
 
-func (m *Memory) forgetOldest() {
+func (m *memory) forgetOldest() {
 	var oldest ID
 	for id, n := range m.noted {
 		if oldest == "" || n.last.Before(m.noted[oldest].last) {
@@ -84,7 +81,7 @@ func (m *Memory) forgetOldest() {
 }
 
 // Forget implements [Store].
-func (m *Memory) Forget(ctx context.Context, id ID) error {
+func (m *memory) Forget(ctx context.Context, id ID) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -95,7 +92,7 @@ func (m *Memory) Forget(ctx context.Context, id ID) error {
 }
 
 // Put implements [Store].
-func (m *Memory) Put(ctx context.Context, l Letter) error {
+func (m *memory) Put(ctx context.Context, l Letter) error {
 	if n := l.Size(); n > min(m.options.MaxPayload, m.options.MaxBytes) {
 		return fmt.Errorf("%w: it has %d bytes, and the bound is %d", ErrTooLarge, n, min(m.options.MaxPayload, m.options.MaxBytes))
 	}
@@ -106,7 +103,7 @@ func (m *Memory) Put(ctx context.Context, l Letter) error {
 }
 
 // tryPut puts a letter away, unless waiting ones have to go before.
-func (m *Memory) tryPut(l *Letter) (*Notice, error) {
+func (m *memory) tryPut(l *Letter) (*Notice, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var old Stored
@@ -135,7 +132,7 @@ func (m *Memory) tryPut(l *Letter) (*Notice, error) {
 
 // lack removes what is done or dropped until there is room for a letter. If that is not
 // enough, it says which waiting ones have to go.
-func (m *Memory) lack(old, next *Stored) (*Notice, error) {
+func (m *memory) lack(old, next *Stored) (*Notice, error) {
 	need, more := next.Bytes(), 1
 	if old.ID != "" {
 		need, more = need-old.Bytes(), 0
@@ -170,7 +167,7 @@ func (m *Memory) lack(old, next *Stored) (*Notice, error) {
 }
 
 // oldest returns the one that came into its state first.
-func (m *Memory) oldest(of func(*Stored) bool) (first *Stored) {
+func (m *memory) oldest(of func(*Stored) bool) (first *Stored) {
 	for _, r := range m.list {
 		if of(r) && (first == nil || r.Since.Before(first.Since)) {
 			first = r
@@ -180,7 +177,7 @@ func (m *Memory) oldest(of func(*Stored) bool) (first *Stored) {
 }
 
 // removeWaiting removes the letters that were told of.
-func (m *Memory) removeWaiting(told Notice) error {
+func (m *memory) removeWaiting(told Notice) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range slices.Clone(m.list) {
@@ -196,7 +193,7 @@ func (m *Memory) removeWaiting(told Notice) error {
 }
 
 // keep replaces a record, or adds one if old is nil.
-func (m *Memory) keep(old *Stored, next Stored) {
+func (m *memory) keep(old *Stored, next Stored) {
 	if old != nil && PlaceOf(&old.Letter) == PlaceOf(&next.Letter) {
 		m.bytes += next.Bytes() - old.Bytes()
 		*old = next
@@ -214,7 +211,7 @@ func (m *Memory) keep(old *Stored, next Stored) {
 
 func byPlace(r *Stored, p Place) int { return PlaceOf(&r.Letter).Compare(p) }
 
-func (m *Memory) remove(r *Stored) {
+func (m *memory) remove(r *Stored) {
 	at, _ := slices.BinarySearchFunc(m.list, PlaceOf(&r.Letter), byPlace)
 	m.list = slices.Delete(m.list, at, at+1)
 	delete(m.letters, r.ID)
@@ -222,7 +219,7 @@ func (m *Memory) remove(r *Stored) {
 }
 
 // Get implements [Store].
-func (m *Memory) Get(ctx context.Context, id ID) (Letter, error) {
+func (m *memory) Get(ctx context.Context, id ID) (Letter, error) {
 	if err := ctx.Err(); err != nil {
 		return Letter{}, err
 	}
@@ -238,7 +235,7 @@ func (m *Memory) Get(ctx context.Context, id ID) (Letter, error) {
 func missing(id ID) error { return fmt.Errorf("%w: %.40s", ErrNotFound, strconv.Quote(string(id))) }
 
 // List implements [Store].
-func (m *Memory) List(ctx context.Context, q Query, from string, limit int) (Page, error) {
+func (m *memory) List(ctx context.Context, q Query, from string, limit int) (Page, error) {
 	limit, err := Limit(limit)
 	place, wrong := ParsePlace(from)
 	if err := cmp.Or(ctx.Err(), err, wrong, q.Validate()); err != nil {
@@ -265,7 +262,7 @@ func (m *Memory) List(ctx context.Context, q Query, from string, limit int) (Pag
 }
 
 // Count implements [Store].
-func (m *Memory) Count(ctx context.Context, q Query) (all []Tally, err error) {
+func (m *memory) Count(ctx context.Context, q Query) (all []Tally, err error) {
 	if err := cmp.Or(ctx.Err(), q.Validate()); err != nil {
 		return nil, err
 	}
@@ -280,7 +277,7 @@ func (m *Memory) Count(ctx context.Context, q Query) (all []Tally, err error) {
 }
 
 // named returns the letters that a query names, or all if it names none.
-func (m *Memory) named(q *Query) (some []*Stored) {
+func (m *memory) named(q *Query) (some []*Stored) {
 	if len(q.IDs) == 0 {
 		return m.list
 	}
@@ -293,7 +290,7 @@ func (m *Memory) named(q *Query) (some []*Stored) {
 }
 
 // change decides about one letter and keeps what becomes of it.
-func (m *Memory) change(ctx context.Context, id ID, decide func(Stored, time.Time) (Stored, bool, error)) error {
+func (m *memory) change(ctx context.Context, id ID, decide func(Stored, time.Time) (Stored, bool, error)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -311,17 +308,17 @@ func (m *Memory) change(ctx context.Context, id ID, decide func(Stored, time.Tim
 }
 
 // Resolve implements [Store].
-func (m *Memory) Resolve(ctx context.Context, id ID, res Resolution, by, note string) error {
+func (m *memory) Resolve(ctx context.Context, id ID, res Resolution, by, note string) error {
 	return m.change(ctx, id, func(r Stored, now time.Time) (Stored, bool, error) { return r.Resolve(res, by, note, now) })
 }
 
 // Drop implements [Store].
-func (m *Memory) Drop(ctx context.Context, id ID, by, note string) error {
+func (m *memory) Drop(ctx context.Context, id ID, by, note string) error {
 	return m.change(ctx, id, func(r Stored, now time.Time) (Stored, bool, error) { return r.Drop(by, note, now) })
 }
 
 // Groups implements [Store].
-func (m *Memory) Groups(ctx context.Context) ([]string, error) {
+func (m *memory) Groups(ctx context.Context) ([]string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -336,7 +333,7 @@ func (m *Memory) Groups(ctx context.Context) ([]string, error) {
 }
 
 // Stats implements [Store].
-func (m *Memory) Stats(ctx context.Context, group string) (Stats, error) {
+func (m *memory) Stats(ctx context.Context, group string) (Stats, error) {
 	if err := ctx.Err(); err != nil {
 		return Stats{}, err
 	}
@@ -362,7 +359,7 @@ func (m *Memory) Stats(ctx context.Context, group string) (Stats, error) {
 }
 
 // Sweep implements [Store].
-func (m *Memory) Sweep(ctx context.Context) (removed int, err error) {
+func (m *memory) Sweep(ctx context.Context) (removed int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}

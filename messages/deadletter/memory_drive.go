@@ -22,7 +22,7 @@ func NewDrive() string {
 func noDrive(id string) error { return fmt.Errorf("%w: redrive %.40q", ErrNotFound, id) }
 
 // Order implements [Store].
-func (m *Memory) Order(ctx context.Context, q Query, d Drive) (Drive, error) {
+func (m *memory) Order(ctx context.Context, q Query, d Drive) (Drive, error) {
 	if err := cmp.Or(ctx.Err(), q.Validate()); err != nil {
 		return Drive{}, err
 	}
@@ -53,7 +53,7 @@ func (m *Memory) Order(ctx context.Context, q Query, d Drive) (Drive, error) {
 }
 
 // lapse lets the letters of a group wait again whose leases are over, and returns those that are taken.
-func (m *Memory) lapse(group string, now time.Time) (alive []Stored) {
+func (m *memory) lapse(group string, now time.Time) (alive []Stored) {
 	var over []*Stored
 	var lost []Stored
 	for _, r := range m.list {
@@ -76,14 +76,14 @@ func (m *Memory) lapse(group string, now time.Time) (alive []Stored) {
 }
 
 // course keeps a redrive if the group has one.
-func (m *Memory) course(c Course) {
+func (m *memory) course(c Course) {
 	if c.ID != "" {
 		m.courses[c.Group] = c
 	}
 }
 
 // Drives implements [Store].
-func (m *Memory) Drives(ctx context.Context, group string) ([]Drive, error) {
+func (m *memory) Drives(ctx context.Context, group string) ([]Drive, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (m *Memory) Drives(ctx context.Context, group string) ([]Drive, error) {
 }
 
 // Stop implements [Store].
-func (m *Memory) Stop(ctx context.Context, drive, by, why string) error {
+func (m *memory) Stop(ctx context.Context, drive, by, why string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (m *Memory) Stop(ctx context.Context, drive, by, why string) error {
 }
 
 // Take implements [Store].
-func (m *Memory) Take(ctx context.Context, group string, n int, lease time.Duration) (taken []Lease, again time.Duration, err error) {
+func (m *memory) Take(ctx context.Context, group string, n int, lease time.Duration) (taken []Lease, again time.Duration, err error) {
 	if err := cmp.Or(ctx.Err(), CheckTake(group, n, lease)); err != nil {
 		return nil, 0, err
 	}
@@ -149,7 +149,7 @@ func (m *Memory) Take(ctx context.Context, group string, n int, lease time.Durat
 }
 
 // lease decides about a letter that a consumer has taken.
-func (m *Memory) lease(ctx context.Context, l Lease, decide func(Stored, time.Time) error) error {
+func (m *memory) lease(ctx context.Context, l Lease, decide func(Stored, time.Time) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (m *Memory) lease(ctx context.Context, l Lease, decide func(Stored, time.Ti
 }
 
 // Extend implements [Store].
-func (m *Memory) Extend(ctx context.Context, l Lease, lease time.Duration) error {
+func (m *memory) Extend(ctx context.Context, l Lease, lease time.Duration) error {
 	return m.lease(ctx, l, func(r Stored, now time.Time) error {
 		next, err := r.Extend(l.Token, now.Add(lease))
 		if err == nil {
@@ -174,7 +174,7 @@ func (m *Memory) Extend(ctx context.Context, l Lease, lease time.Duration) error
 }
 
 // Settle implements [Store].
-func (m *Memory) Settle(ctx context.Context, l Lease, v Verdict) error {
+func (m *memory) Settle(ctx context.Context, l Lease, v Verdict) error {
 	return m.lease(ctx, l, func(r Stored, now time.Time) error {
 		next, changed, err := r.Settle(l.Token, v, now)
 		if err != nil || !changed {

@@ -29,7 +29,7 @@ type Options struct {
 
 	// MaxLetters and MaxBytes bound all letters together, the done and dropped ones too. What
 	// is done or dropped is removed first when there is no room. Zero means 1,000,000 letters
-	// with 4 GiB; in a [Memory] 10,000 with 64 MiB.
+	// with 4 GiB; in one of [NewMemory] 10,000 with 64 MiB.
 	MaxLetters int
 	MaxBytes   int64
 

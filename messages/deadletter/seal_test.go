@@ -30,7 +30,7 @@ func sealed(t testing.TB, store deadletter.Store, names ...string) deadletter.St
 	return deadletter.Sealed(store, s)
 }
 
-func memory(t testing.TB, o deadletter.Options) *deadletter.Memory {
+func memory(t testing.TB, o deadletter.Options) deadletter.Store {
 	t.Helper()
 	m, err := deadletter.NewMemory(o)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/messages/message"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -113,7 +114,7 @@ func (o Options) resolved() Options {
 	p.Retry.Backoff = or(o.Retry.Backoff, p.Retry.Backoff)
 	p.Retry.Contention = o.Retry.Contention
 	attempts := p.Retry.Attempts
-	p.Retry.Attempts = min(attempts, policy.MaxSends) // as far as a policy goes
+	p.Retry.Attempts = min(attempts, terms.MaxSends) // as far as a policy goes
 	o.Retry = p.Resolved().Retry
 	o.Retry.Attempts = attempts
 	o.MaxPayload = or(o.MaxPayload, 16<<20)

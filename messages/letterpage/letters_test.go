@@ -22,7 +22,7 @@ const secret = "card 4111"
 
 // lettersOf returns a store with three letters of billing, one of which wants a resolution, and
 // one of mail.
-func lettersOf(t testing.TB) (*deadletter.Memory, map[string]deadletter.ID) {
+func lettersOf(t testing.TB) (deadletter.Store, map[string]deadletter.ID) {
 	t.Helper()
 	m, err := deadletter.NewMemory(deadletter.Options{})
 	if err != nil {

@@ -27,6 +27,7 @@ import (
 	"github.com/gabion-go/gabion/e2e/messages/clocks"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/messages/consumer"
 	"github.com/gabion-go/gabion/messages/deadletter"
 	"github.com/gabion-go/gabion/messages/inbox"
@@ -222,7 +223,7 @@ func consume(ctx context.Context) error {
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	p := policy.Policy{
 		Timeout:  policy.Timeout{Call: time.Minute, Attempt: 20 * time.Second},
-		Retry:    policy.Retry{Attempts: policy.MaxSends, Backoff: backoff.Const(50 * time.Millisecond), Budget: policy.Budget{Off: true}},
+		Retry:    policy.Retry{Attempts: terms.MaxSends, Backoff: backoff.Const(50 * time.Millisecond), Budget: policy.Budget{Off: true}},
 		Breaker:  policy.Breaker{Off: true},
 		Bulkhead: policy.Bulkhead{Limit: 4},
 	}

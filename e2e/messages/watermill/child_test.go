@@ -36,7 +36,7 @@ const (
 	dirVar   = "WATERMILL_DIR"
 	dieVar   = "WATERMILL_DIE"       // where to die, of points
 	afterVar = "WATERMILL_DIE_AFTER" // the how manyth time
-	holdsVar = "WATERMILL_GUARANTEE" // a consumer.Guarantee
+	holdsVar = "WATERMILL_GUARANTEE" // a idempotency.Guarantee
 )
 
 // points are the places where a consumer is killed: before the work, in it, between COMMIT and
@@ -120,9 +120,9 @@ func isPoison(key string) bool {
 }
 
 // guarantee is what this process was told.
-func guarantee() consumer.Guarantee {
+func guarantee() idempotency.Guarantee {
 	n, _ := strconv.Atoi(os.Getenv(holdsVar))
-	return consumer.Guarantee(n)
+	return idempotency.Guarantee(n)
 }
 
 // charge is the work: a booking, which fails now and then after it was made.
@@ -130,7 +130,7 @@ func charge(ctx context.Context, in execer, msg *wm.Message) error {
 	key := keyOf(msg)
 	if key == "0" && os.Getenv(dieVar) == exits {
 		var err error
-		if guarantee() == consumer.Tx {
+		if guarantee() == idempotency.GuaranteeTx {
 			_, err = in.ExecContext(ctx, "INSERT INTO bookings VALUES (?, ?)", key, "by work that ends its process")
 		}
 		if err == nil {
@@ -233,7 +233,7 @@ func guarded(router *wm.Router, l *line, db *sql.DB, store idempotency.Store) er
 		}
 		router.AddConsumerHandler(topic, topic, gabionmsg.Subscriber(sub, c), func(msg *wm.Message) error {
 			var in execer = db
-			if guarantee() == consumer.Tx {
+			if guarantee() == idempotency.GuaranteeTx {
 				in = sqlstore.TxFrom(msg.Context())
 			}
 			return charge(msg.Context(), in, msg)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/internal/foreign"
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -105,7 +106,7 @@ func daprCodes(p policy.Policy) (words []string) {
 
 // grpcCodes are the gRPC codes that are repeated.
 func grpcCodes(p policy.Policy) (codes []policy.GRPCCode) {
-	for _, code := range append([]policy.GRPCCode{policy.GRPCUnavailable}, p.GRPC.Transient...) {
+	for _, code := range append([]policy.GRPCCode{grpccode.Unavailable}, p.GRPC.Transient...) {
 		if !slices.Contains(p.GRPC.Permanent, code) && !slices.Contains(codes, code) {
 			codes = append(codes, code)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -95,9 +96,9 @@ var changes = []func(*rand.Rand, *policy.Policy){
 	func(r *rand.Rand, p *policy.Policy) { p.HTTP.Permanent = []int{429, 503}[:1+r.IntN(2)] },
 	func(r *rand.Rand, p *policy.Policy) { p.HTTP.ReplayLimit = 1 << 20 },
 	func(r *rand.Rand, p *policy.Policy) {
-		p.GRPC.Transient = []policy.GRPCCode{policy.GRPCResourceExhausted, policy.GRPCDataLoss}[:1+r.IntN(2)]
+		p.GRPC.Transient = []policy.GRPCCode{grpccode.ResourceExhausted, grpccode.DataLoss}[:1+r.IntN(2)]
 	},
-	func(r *rand.Rand, p *policy.Policy) { p.GRPC.Permanent = []policy.GRPCCode{policy.GRPCUnavailable} },
+	func(r *rand.Rand, p *policy.Policy) { p.GRPC.Permanent = []policy.GRPCCode{grpccode.Unavailable} },
 	func(r *rand.Rand, p *policy.Policy) {
 		p.Prices = []policy.Price{{Unit: "tokens", Money: "usd", Amount: 1, Per: 1000}}
 	},

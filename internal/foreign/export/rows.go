@@ -10,6 +10,7 @@ import (
 
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/internal/foreign"
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -245,7 +246,7 @@ func transient(p policy.Policy) (codes []int) {
 
 // repeated are the gRPC codes that are repeated, as conditions of Envoy and Linkerd. They know five.
 func repeated(p policy.Policy) (words []string) {
-	for _, code := range append([]policy.GRPCCode{policy.GRPCUnavailable}, p.GRPC.Transient...) {
+	for _, code := range append([]policy.GRPCCode{grpccode.Unavailable}, p.GRPC.Transient...) {
 		word := strings.ReplaceAll(strings.ToLower(code.String()), "_", "-")
 		if slices.Contains(conditions, word) && !slices.Contains(p.GRPC.Permanent, code) && !slices.Contains(words, word) {
 			words = append(words, word)

@@ -15,6 +15,7 @@ import (
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/foreign"
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -199,7 +200,7 @@ func draw(r *rand.Rand, v reflect.Value) {
 	case f.Type() == reflect.TypeFor[[]int]():
 		f.Set(reflect.ValueOf([]int{404 + r.IntN(20)}))
 	case f.Type() == reflect.TypeFor[[]policy.GRPCCode]():
-		f.Set(reflect.ValueOf([]policy.GRPCCode{policy.GRPCInternal}))
+		f.Set(reflect.ValueOf([]policy.GRPCCode{grpccode.Internal}))
 	case f.Type() == reflect.TypeFor[[]policy.Quota]():
 		f.Set(reflect.ValueOf([]policy.Quota{{Unit: policy.Requests, Amount: float64(1 + r.IntN(100)), Span: time.Minute}}))
 	case f.Type() == reflect.TypeFor[[]policy.Price]():

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/internal/foreign"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -132,8 +133,8 @@ func profile(w *foreign.Walker, name string, line int, mode, most *foreign.Value
 	d := begin(w, name, "profile "+name, line)
 	tries := 3
 	if most != nil {
-		tries = int(min(most.Number, policy.MaxSends))
-		if most.Number > policy.MaxSends {
+		tries = int(min(most.Number, terms.MaxSends))
+		if most.Number > terms.MaxSends {
 			w.Remark(most, foreign.Nearly, "{} attempts are 64 here, the most of a call")
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/internal/foreign"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -199,8 +200,8 @@ func (r daprReader) target(t *foreign.Value, kind, name, title string) {
 // and half as much again each time.
 func (d *draft) daprRetry(v *foreign.Value) {
 	most := v.Get("maxRetries")
-	tries := policy.MaxSends
-	if n := most.NumberOr(-1); n >= 0 && n < policy.MaxSends {
+	tries := terms.MaxSends
+	if n := most.NumberOr(-1); n >= 0 && n < terms.MaxSends {
 		tries = int(n) + 1
 	}
 	set := func(p *policy.Policy) { p.Retry.Attempts = tries }
@@ -208,7 +209,7 @@ func (d *draft) daprRetry(v *foreign.Value) {
 	case most == nil:
 		d.says(v, set, "retry.attempts")
 		d.w.Remark(v, foreign.Nearly, "without maxRetries there is no end of retries there; here there are 64 attempts, the most of a call, within timeout.call")
-	case tries == policy.MaxSends:
+	case tries == terms.MaxSends:
 		d.w.Remark(most, foreign.Nearly, "{} retries are 64 attempts here, the most of a call, within timeout.call")
 		fallthrough
 	default:

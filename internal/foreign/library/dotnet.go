@@ -8,6 +8,7 @@ import (
 
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/internal/foreign"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -204,10 +205,10 @@ func (d *draft) netJudge(v, total, attempt, sampling *foreign.Value, most, each 
 func (d *draft) netRetry(v *foreign.Value, most time.Duration) {
 	r := v.Get("Retry")
 	count, kind, jitter, delay, longest := r.Get("MaxRetryAttempts"), r.Get("BackoffType"), r.Get("UseJitter"), r.Get("Delay"), r.Get("MaxDelay")
-	tries := int(min(count.NumberOr(3), policy.MaxSends-1)) + 1
+	tries := int(min(count.NumberOr(3), terms.MaxSends-1)) + 1
 	d.plays(func(p *policy.Policy) { p.Retry.Attempts = 4 })
 	d.says(count, func(p *policy.Policy) { p.Retry.Attempts = tries }, "retry.attempts")
-	if count.NumberOr(0) >= policy.MaxSends {
+	if count.NumberOr(0) >= terms.MaxSends {
 		d.w.Remark(count, foreign.Nearly, "{} retries are 63 here, the most that a call may make")
 	}
 	first, upTo := delay.SpanOr(2*time.Second), longest.SpanOr(time.Hour)
@@ -219,7 +220,7 @@ func (d *draft) netRetry(v *foreign.Value, most time.Duration) {
 	case name == "Exponential":
 		b = backoff.Exp(first, max(upTo, first))
 	case name == "Linear":
-		b = backoff.Lin(first, max(upTo, first))
+		b = backoff.Backoff{Kind: backoff.Linear, Base: first, Cap: max(upTo, first)}
 	case spread:
 		b = backoff.Equal(first*5/4, first*5/4)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/foreign"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -93,7 +94,7 @@ func TestDefaultsOfTheOthersPlay(t *testing.T) {
 			return p.Retry.Attempts == 1 && p.Hedge.Max == 1 && p.Hedge.Delay == 2*time.Second && p.Safe
 		}},
 		{"dapr", daprHead + "spec: {policies: {retries: {r: {}}, circuitBreakers: {c: {}}}, targets: {apps: {a: {retry: r, circuitBreaker: c}}}}", func(p policy.Policy) bool {
-			return p.Retry.Attempts == policy.MaxSends && p.Retry.Backoff.Base == 5*time.Second && p.Breaker.Consecutive == 6 && p.Breaker.Open == time.Minute && p.Breaker.Probes == 1
+			return p.Retry.Attempts == terms.MaxSends && p.Retry.Backoff.Base == 5*time.Second && p.Breaker.Consecutive == 6 && p.Breaker.Open == time.Minute && p.Breaker.Probes == 1
 		}},
 		{"aws", "[default]\nmax_attempts = 4\n", func(p policy.Policy) bool {
 			return p.Retry.Attempts == 4 && p.Retry.Backoff.Base == 50*time.Millisecond && p.Retry.Budget.Cost == 14

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/internal/foreign"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -281,7 +282,7 @@ func (n *nginxFile) next(d *draft, here map[string]*foreign.Value, servers int) 
 	if which != nil {
 		words = which.Words
 	}
-	attempts := min(servers, policy.MaxSends) // each server is asked once
+	attempts := min(servers, terms.MaxSends) // each server is asked once
 	if most := int(tries.NumberOr(0)); most > 0 {
 		attempts = min(attempts, most)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/internal/foreign"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -161,8 +162,8 @@ func (d *draft) r4jRetry(p part) {
 	}
 	d.plays(func(p *policy.Policy) { p.Retry.Attempts = 3 })
 	tries := p.get("maxAttempts")
-	n := min(int(tries.NumberOr(3)), policy.MaxSends)
-	if tries != nil && tries.NumberOr(0) > policy.MaxSends {
+	n := min(int(tries.NumberOr(3)), terms.MaxSends)
+	if tries != nil && tries.NumberOr(0) > terms.MaxSends {
 		d.w.Remark(tries, foreign.Nearly, "{} attempts are 64 here, the most that a call may make")
 	}
 	d.says(tries, func(p *policy.Policy) { p.Retry.Attempts = n }, "retry.attempts")

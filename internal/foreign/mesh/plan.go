@@ -7,6 +7,7 @@ import (
 
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/internal/foreign"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -86,7 +87,7 @@ func (p *plan) route(w *foreign.Walker, name string) {
 
 // The most that a policy takes.
 const (
-	maxSends = policy.MaxSends
+	maxSends = terms.MaxSends
 	maxTime  = 12 * time.Hour // a breaker's window holds two attempts, and is a day at most
 	maxSlots = 1<<21 - 1
 	maxQueue = 1<<20 - 1

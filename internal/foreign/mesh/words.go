@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gabion-go/gabion/internal/foreign"
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -42,10 +43,10 @@ var words = []word{
 	{name: "retriable-headers", fate: foreign.Lost, text: "retriable-headers: answers are not repeated because of a header; 0 retries here"},
 	{name: "envoy-ratelimited", fate: foreign.Nearly, text: "envoy-ratelimited: here each 429 is repeated, after its Retry-After"},
 	{name: "cancelled", fate: foreign.Lost, text: "cancelled: CANCELLED is never repeated here, as the caller gave up"},
-	{name: "deadline-exceeded", fate: foreign.Kept, code: policy.GRPCDeadlineExceeded},
-	{name: "internal", fate: foreign.Kept, code: policy.GRPCInternal},
-	{name: "resource-exhausted", fate: foreign.Kept, code: policy.GRPCResourceExhausted},
-	{name: "unavailable", fate: foreign.Kept, code: policy.GRPCUnavailable},
+	{name: "deadline-exceeded", fate: foreign.Kept, code: grpccode.DeadlineExceeded},
+	{name: "internal", fate: foreign.Kept, code: grpccode.Internal},
+	{name: "resource-exhausted", fate: foreign.Kept, code: grpccode.ResourceExhausted},
+	{name: "unavailable", fate: foreign.Kept, code: grpccode.Unavailable},
 }
 
 // usual are the statuses that a policy repeats without being told.
@@ -88,7 +89,7 @@ func (r *reasons) add(name string) bool {
 	}
 	w := words[i]
 	r.say(w.fate, w.text)
-	if w.code != policy.GRPCOK && w.code != policy.GRPCUnavailable {
+	if w.code != grpccode.OK && w.code != grpccode.Unavailable {
 		r.codes = append(r.codes, w.code)
 	}
 	switch w.name {

@@ -69,7 +69,7 @@ func occBackoff(strategy string, base, limit time.Duration) backoff.Backoff {
 	case "full":
 		return backoff.Full(base, limit)
 	case "decorrelated":
-		return backoff.Decorrelated(base, limit)
+		return backoff.Backoff{Kind: backoff.DecorrelatedJitter, Base: base, Cap: limit}
 	}
 	return backoff.Const(0)
 }

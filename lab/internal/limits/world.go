@@ -83,7 +83,7 @@ type Score struct {
 type Sample struct {
 	At    time.Duration
 	Limit int
-	Why   policy.LimitCause
+	Why   string
 }
 
 func rules(c Contender) (*machine.Rules, error) {

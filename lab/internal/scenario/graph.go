@@ -7,6 +7,7 @@ import (
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/facts"
 	"github.com/gabion-go/gabion/internal/lint"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -91,7 +92,7 @@ func (r *reader) edge(policies *config.File, from string, e namedEdge, rate floa
 		Facts:    facts.Facts{Rate: policy.PerSecond(rate * share), Processes: processes, Capacity: r.file.services[e.to].capacity()},
 		Deadline: e.Propagate, Travel: "propagate: true", Deaf: e.IgnoresHints,
 		Place:  r.placed(e.at, policies, e.Policy),
-		Unread: func(path string) bool { return policies.Unread(e.Policy, path) },
+		Unread: func(path string) bool { return policyfile.Of(policies).Unread(e.Policy, path) },
 	}}
 }
 
@@ -99,8 +100,8 @@ func (r *reader) edge(policies *config.File, from string, e namedEdge, rate floa
 // fleet begins.
 func (r *reader) placed(at yamlstrict.Place, policies *config.File, name string) lint.Place {
 	return func(path, reason, proposal string) config.Finding {
-		if policies != nil && path != "" && path != "trust" && policies.Written(name, path) {
-			return policies.Finding(name, path, reason, proposal)
+		if policies != nil && path != "" && path != "trust" && policyfile.Of(policies).Written(name, path) {
+			return config.Finding(policyfile.Of(policies).Finding(name, path, reason, proposal))
 		}
 		return config.Finding(r.doc.Finding(at.Line, at.Col, reason, proposal))
 	}

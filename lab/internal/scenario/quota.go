@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 	"github.com/gabion-go/gabion/policy"
@@ -88,8 +89,8 @@ func (it item) quotas(q *quotas) {
 	switch {
 	case len(q.List) == 0:
 		it.fail("quotas", "quotas.list is missing", "write quotas: {list: [200000 tokens/1m]}")
-	case len(q.List) > policy.MaxQuotas:
-		it.fail("quotas.list", fmt.Sprintf("%d quotas are too many", len(q.List)), fmt.Sprintf("write at most %d", policy.MaxQuotas))
+	case len(q.List) > terms.MaxQuotas:
+		it.fail("quotas.list", fmt.Sprintf("%d quotas are too many", len(q.List)), fmt.Sprintf("write at most %d", terms.MaxQuotas))
 	}
 	if q.Exact && q.RetryAfter > 0 {
 		it.fail("quotas.retry_after", "retry_after contradicts exact", "remove one")

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/recording"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/gabion-go/gabion/record"
@@ -83,9 +84,11 @@ func (f *File) recordSide(o *Options, side *runs, to io.Writer) (Recorded, error
 		w.max = maxRecorded
 	}
 	w.names = w.dependencies(watch.Fleet)
-	w.out = record.NewWriter(to, record.Virtual(virtualZero), record.WithProgram(record.Program{Name: "gabion lab"}),
-		record.WithNote(fmt.Sprintf("%s, seed %d, side %s, %s %d", f.Name, o.Seed, side.name, of, r.Client)),
-		record.WithPolicies(w.policy), record.WithSettings(w.settings))
+	w.out = record.NewWriter(to, func(out *recording.Options) {
+		out.Zero = virtualZero
+		out.Header.Virtual, out.Header.Program = true, recording.Program{Name: "gabion lab"}
+		out.Header.Note = fmt.Sprintf("%s, seed %d, side %s, %s %d", f.Name, o.Seed, side.name, of, r.Client)
+	}, record.WithPolicies(w.policy), record.WithSettings(w.settings))
 	watch.Tell = w.tell
 	sim.RunWatched(&side.world.World, f.seedOf(o.Seed, 0), watch)
 	if w.made.Left > 0 {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gabion-go/gabion/internal/recording"
 	"github.com/gabion-go/gabion/policy"
-	"github.com/gabion-go/gabion/record"
 )
 
 // to makes a recording go to a file if it is of that side.
@@ -23,7 +23,7 @@ func to(file io.Writer, of int) func(int, string) (io.Writer, error) {
 }
 
 // recordOf runs a scenario of testdata and returns its study and what was recorded.
-func recordOf(t *testing.T, name string, o Options, r Recording) (*Study, string, []record.Entry) {
+func recordOf(t *testing.T, name string, o Options, r Recording) (*Study, string, []recording.Entry) {
 	t.Helper()
 	var file bytes.Buffer
 	if r.Open == nil {
@@ -32,8 +32,8 @@ func recordOf(t *testing.T, name string, o Options, r Recording) (*Study, string
 	o.Replications, o.Record = 1, &r
 	s, _ := run(t, name, o)
 	text := file.String()
-	var all []record.Entry
-	for e, err := range record.Entries(&file) {
+	var all []recording.Entry
+	for e, err := range recording.Entries(&file) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +181,7 @@ policies:
 		if _, err := f.Run(t.Context(), Options{Alone: true, Record: &Recording{Client: client, Open: to(&file, 0)}}); err != nil {
 			t.Fatal(err)
 		}
-		for e, err := range record.Entries(&file) {
+		for e, err := range recording.Entries(&file) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -219,7 +219,7 @@ faults: [{kind: reload, clients: shop, at: 5s, policy: later}]
 		t.Fatal(err)
 	}
 	seen, want := map[string]bool{}, "2"
-	for e, err := range record.Entries(&file) {
+	for e, err := range recording.Entries(&file) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/lab/internal/stat"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -145,7 +145,7 @@ func (f *File) sweepRows(o *SweepOptions) (rows []sweepRow, err error) {
 					return p, err
 				}
 			}
-			return config.Set(p, o.Key, value)
+			return policyfile.Set(p, o.Key, value)
 		}
 		rows = append(rows, r)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/bulkhead"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/lab/internal/recorded"
@@ -113,7 +114,7 @@ func wordScalar(words []string, value func(int) any) yamlstrict.Scalar {
 
 // textProblem says what a policy's text type has against a text.
 func textProblem(err error) (problem, proposal string) {
-	var as *policy.TextError
+	var as *terms.TextError
 	if errors.As(err, &as) {
 		return as.Problem, as.Proposal
 	}

@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -48,9 +49,9 @@ type Work struct {
 	Useful      time.Duration // work whose caller waited for the answer
 	Wasted      time.Duration // work for callers who had gone
 	RefuseWork  time.Duration
-	OverQuota   int64                     // of those refused: because a quota had not enough left
-	Taken       [policy.MaxQuotas]float64 // of each quota
-	Back        [policy.MaxQuotas]float64 // of each quota, what came back, or would have if it had been used up
+	OverQuota   int64                    // of those refused: because a quota had not enough left
+	Taken       [terms.MaxQuotas]float64 // of each quota
+	Back        [terms.MaxQuotas]float64 // of each quota, what came back, or would have if it had been used up
 }
 
 // spent counts a piece of work: useful if the caller still waits for its answer.

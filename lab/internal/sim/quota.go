@@ -9,6 +9,7 @@ import (
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/internal/quota"
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -17,7 +18,7 @@ import (
 // arrives takes what it uses of all of them, or is refused with 429 and takes nothing. What it has taken does
 // not come back, whatever becomes of it.
 type Quotas struct {
-	List      []Quota // at most policy.MaxQuotas
+	List      []Quota // at most terms.MaxQuotas
 	PerCaller bool    // each client has quotas of its own, as with a key each
 	Tells     Tells
 	After     time.Duration // the Retry-After of a refusal; 0 means that it names none
@@ -52,7 +53,7 @@ type Use struct {
 
 // account is what a caller has left, or all of them.
 type account struct {
-	left    [policy.MaxQuotas]float64
+	left    [terms.MaxQuotas]float64
 	at      clock.Instant // when that was right
 	counted clock.Instant // until when what came back is counted
 }
@@ -136,7 +137,7 @@ func charge(s *sim, v *service, a *attempt) (ok bool, after time.Duration) {
 		acc.count(s.now, q.List, v.n)
 	}
 	acc.bring(s.now, q.List)
-	var uses [policy.MaxQuotas]float64
+	var uses [terms.MaxQuotas]float64
 	ok = true
 	for i := range q.List {
 		uses[i] = e.uses(s.seed, c.id, q.List[i].Unit)

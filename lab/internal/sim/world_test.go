@@ -33,7 +33,7 @@ func (d *dice) time() draw.Dist {
 func (d *dice) rules() *machine.Rules {
 	p := policy.Policy{
 		Timeout:  policy.Timeout{Call: one(d, 0, policy.Off, 2*time.Second), Attempt: one(d, 0, 100*ms, time.Second)},
-		Retry:    policy.Retry{Attempts: 1 + d.N(4), Backoff: one(d, backoff.Backoff{}, backoff.Const(10*ms), backoff.Decorrelated(ms, time.Second))},
+		Retry:    policy.Retry{Attempts: 1 + d.N(4), Backoff: one(d, backoff.Backoff{}, backoff.Const(10*ms), backoff.Backoff{Kind: backoff.DecorrelatedJitter, Base: ms, Cap: time.Second})},
 		Breaker:  policy.Breaker{Off: d.Yes(0.5), Open: time.Second},
 		Bulkhead: policy.Bulkhead{Off: d.Yes(0.5), Limit: 1 + d.N(20), Per: one(d, policy.PerAttempt, policy.PerCall)},
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/lab/internal/scenario"
@@ -119,7 +120,7 @@ func TestABadFileEndsNoWorseThanTheDefaults(t *testing.T) {
 			least = min(least, points)
 			t.Logf("file %d in %s: %s, from %s: today %.2f %%, then %.2f %%, the defaults %.2f %%", seed, name, r.Verdict, r.Start, x[0], x[1], x[2])
 			if points < -0.5 {
-				t.Errorf("file %d in %s: %.2f points of the defaults\n%s", seed, name, points, f.YAML(false))
+				t.Errorf("file %d in %s: %.2f points of the defaults\n%s", seed, name, points, policyfile.Of(f).YAML(false))
 				fail(t, r)
 			} else {
 				kept++
@@ -270,11 +271,11 @@ func TestAFileBecomesWhatWasMeasured(t *testing.T) {
 			if call := s.Policy.Resolved().Timeout.Call; call != 3*time.Second || !s.Policy.Safe {
 				t.Errorf("%s: a call may take %v", s.Name, call)
 			}
-			var edits []config.Change
+			var edits []policyfile.Change
 			for _, c := range s.Changes {
-				edits = append(edits, config.Change{Dependency: "db", Path: c.Path, Value: c.To})
+				edits = append(edits, policyfile.Change{Dependency: "db", Path: c.Path, Value: c.To})
 			}
-			made, err := config.Edit("gabion.yaml", []byte(text), edits)
+			made, err := policyfile.Edit("gabion.yaml", []byte(text), edits)
 			if err != nil {
 				t.Errorf("%s: %v\n%s", s.Name, err, text)
 				continue

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/lab/internal/scenario"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -79,7 +79,7 @@ func (b *bench) policyOf(p Point) (policy.Policy, error) {
 			continue
 		}
 		var err error
-		if made, err = config.Set(made, dim.Path, dim.Values[v]); err != nil {
+		if made, err = policyfile.Set(made, dim.Path, dim.Values[v]); err != nil {
 			return made, err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -62,12 +63,12 @@ const (
 
 // Space returns the keys to be varied of a dependency of the file. Each of vary is PATH,
 // PATH=FROM..TO or PATH=VALUE,VALUE; without any they are the usual ones. Notes say which of
-// the usual ones are left out, and why. The error is a *[config.SetError].
+// the usual ones are left out, and why. The error is a *[policyfile.SetError].
 func Space(f *config.File, dependency string, vary []string) (all []Dimension, notes []string, err error) {
 	if len(vary) > maxDimensions {
-		return nil, nil, &config.SetError{Path: vary[maxDimensions], Problem: fmt.Sprintf("%d keys are too many to search", len(vary)), Proposal: fmt.Sprintf("vary at most %d", maxDimensions)}
+		return nil, nil, &policyfile.SetError{Path: vary[maxDimensions], Problem: fmt.Sprintf("%d keys are too many to search", len(vary)), Proposal: fmt.Sprintf("vary at most %d", maxDimensions)}
 	}
-	now := settings(f.Reveal(dependency))
+	now := settings(policyfile.Of(f).Reveal(dependency))
 	p := f.Policies[dependency]
 	if len(vary) == 0 {
 		for _, u := range usual[:usualCount] {
@@ -88,14 +89,14 @@ func Space(f *config.File, dependency string, vary []string) (all []Dimension, n
 		path, values, given := strings.Cut(v, "=")
 		path = strings.TrimSpace(path)
 		if given && strings.TrimSpace(values) == "" {
-			return nil, nil, &config.SetError{Path: path, Problem: "has no values", Proposal: "write PATH=FROM..TO or PATH=VALUE,VALUE"}
+			return nil, nil, &policyfile.SetError{Path: path, Problem: "has no values", Proposal: "write PATH=FROM..TO or PATH=VALUE,VALUE"}
 		}
 		d, err := now.dimension(p, path, strings.TrimSpace(values))
 		if err != nil {
 			return nil, nil, err
 		}
 		if slices.ContainsFunc(all, func(o Dimension) bool { return o.Path == path }) {
-			return nil, nil, &config.SetError{Path: path, Problem: "is there twice", Proposal: "remove one"}
+			return nil, nil, &policyfile.SetError{Path: path, Problem: "is there twice", Proposal: "remove one"}
 		}
 		all = append(all, d)
 	}
@@ -127,20 +128,20 @@ func (s settings) source(path string) string {
 // dimension makes a key ready to be varied.
 func (s settings) dimension(p policy.Policy, path, values string) (d Dimension, err error) {
 	if section, _, _ := strings.Cut(path, "."); slices.Contains(facts, section) {
-		return d, &config.SetError{Path: path, Problem: "is a fact about the dependency and its callers", Proposal: "vary numbers such as retry.attempts or breaker.open"}
+		return d, &policyfile.SetError{Path: path, Problem: "is a fact about the dependency and its callers", Proposal: "vary numbers such as retry.attempts or breaker.open"}
 	}
-	if _, err := config.Set(p, path, "x"); !slices.Contains(config.Keys(), path) {
+	if _, err := policyfile.Set(p, path, "x"); !slices.Contains(policyfile.Keys(), path) {
 		return d, err // which names the nearest
 	}
-	if slices.ContainsFunc(config.Keys(), func(k string) bool { return strings.HasPrefix(k, path+".") }) {
-		return d, &config.SetError{Path: path, Problem: "is a section", Proposal: "vary one of its keys"}
+	if slices.ContainsFunc(policyfile.Keys(), func(k string) bool { return strings.HasPrefix(k, path+".") }) {
+		return d, &policyfile.SetError{Path: path, Problem: "is a section", Proposal: "vary one of its keys"}
 	}
 	d.Path, d.Source = path, "default"
 	home := ""
 	if at := s.find(path); at != nil {
 		home, d.Source = at.Value, at.Source
 	} else if off := s.switchedOff(path); off != nil {
-		return d, &config.SetError{Path: path, Problem: fmt.Sprintf("%s is off (%s)", off.Path, off.Source), Proposal: "switch it on in the file first"}
+		return d, &policyfile.SetError{Path: path, Problem: fmt.Sprintf("%s is off (%s)", off.Path, off.Source), Proposal: "switch it on in the file first"}
 	}
 	if d.Values, err = rangeOf(path, values, home); err != nil {
 		return d, err
@@ -180,7 +181,7 @@ func rangeOf(path, text, home string) ([]string, error) {
 	}
 	var values []string
 	if from, to, ranged := strings.Cut(text, ".."); ranged {
-		steps, err := config.Steps(path, strings.TrimSpace(from), strings.TrimSpace(to), rangeSteps, config.SpacingOfRange)
+		steps, err := policyfile.Steps(path, strings.TrimSpace(from), strings.TrimSpace(to), rangeSteps, policyfile.SpacingOfRange)
 		if err != nil {
 			return nil, err
 		}
@@ -191,14 +192,14 @@ func rangeOf(path, text, home string) ([]string, error) {
 		}
 	}
 	if len(values) > maxValues {
-		return nil, &config.SetError{Path: path, Problem: fmt.Sprintf("%d values are too many", len(values)), Proposal: fmt.Sprintf("write at most %d", maxValues)}
+		return nil, &policyfile.SetError{Path: path, Problem: fmt.Sprintf("%d values are too many", len(values)), Proposal: fmt.Sprintf("write at most %d", maxValues)}
 	}
 	for i, v := range values {
-		if _, err := config.Set(policy.Policy{}, path, v); err != nil {
+		if _, err := policyfile.Set(policy.Policy{}, path, v); err != nil {
 			return nil, err
 		}
 		if slices.Contains(values[:i], v) {
-			return nil, &config.SetError{Path: path, Value: text, Problem: v + " is there twice", Proposal: "remove one"}
+			return nil, &policyfile.SetError{Path: path, Value: text, Problem: v + " is there twice", Proposal: "remove one"}
 		}
 	}
 	return values, nil
@@ -208,18 +209,18 @@ func rangeOf(path, text, home string) ([]string, error) {
 func around(path, home string) ([]string, error) {
 	x, ok := size(home)
 	if !ok || x <= 0 {
-		return nil, &config.SetError{Path: path, Problem: "has no usual range", Proposal: "write " + path + "=FROM..TO, or values with commas between them"}
+		return nil, &policyfile.SetError{Path: path, Problem: "has no usual range", Proposal: "write " + path + "=FROM..TO, or values with commas between them"}
 	}
 	unit := home[len(strings.TrimRight(home, "abcdefghijklmnopqrstuvwxyz%/")):]
 	var values []string
 	for _, times := range []float64{0.25, 0.35, 0.5, 0.7, 1.4, 2, 2.8, 4} {
 		text := spelled(x*times, home, unit)
-		if _, err := config.Set(policy.Policy{}, path, text); err == nil && !slices.Contains(values, text) && text != home {
+		if _, err := policyfile.Set(policy.Policy{}, path, text); err == nil && !slices.Contains(values, text) && text != home {
 			values = append(values, text)
 		}
 	}
 	if len(values) == 0 {
-		return nil, &config.SetError{Path: path, Problem: "is no number that can be varied", Proposal: "write values with commas between them"}
+		return nil, &policyfile.SetError{Path: path, Problem: "is no number that can be varied", Proposal: "write values with commas between them"}
 	}
 	return values, nil
 }
@@ -291,7 +292,7 @@ func (d *Dimension) possible(p policy.Policy) ([]string, error) {
 		if v == d.Values[d.Home] {
 			return false
 		}
-		changed, err := config.Set(p, d.Path, v)
+		changed, err := policyfile.Set(p, d.Path, v)
 		if err == nil {
 			err = changed.Validate()
 		}
@@ -301,8 +302,8 @@ func (d *Dimension) possible(p policy.Policy) ([]string, error) {
 		return err != nil
 	})
 	if len(kept) < 2 {
-		e := &config.SetError{Path: d.Path, Problem: "no other value is possible", Proposal: "write values that are"}
-		var wrong *config.SetError
+		e := &policyfile.SetError{Path: d.Path, Problem: "no other value is possible", Proposal: "write values that are"}
+		var wrong *policyfile.SetError
 		if errors.As(last, &wrong) {
 			return nil, wrong
 		}

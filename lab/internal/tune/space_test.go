@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 )
 
 func parsed(t *testing.T, dependency string) *config.File {
@@ -60,7 +61,7 @@ func TestWhatCannotBeVariedSaysWhy(t *testing.T) {
 		{"values of which none fits", "{timeout: {call: 1s, attempt: 500ms}}", "timeout.attempt=2s,3s", "timeout.attempt"},
 	} {
 		_, _, err := Space(parsed(t, c.dependency), "db", []string{c.vary})
-		var wrong *config.SetError
+		var wrong *policyfile.SetError
 		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", c.fact, err)
 		}
@@ -90,7 +91,7 @@ func TestEveryUsualRangeCanBeRead(t *testing.T) {
 		if strings.HasPrefix(u.path, "hedge") {
 			continue // has no value today where hedging is off
 		}
-		if d, _, err := Space(f, "db", []string{u.path}); err != nil || len(d[0].Values) < 3 || !slices.Contains(config.Keys(), u.path) {
+		if d, _, err := Space(f, "db", []string{u.path}); err != nil || len(d[0].Values) < 3 || !slices.Contains(policyfile.Keys(), u.path) {
 			t.Errorf("%s: %v %v", u.path, d, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -39,7 +40,7 @@ func Starts(f *config.File, dependency string, vary []string, dims []Dimension) 
 	add := func(name string, p policy.Policy) {
 		p, changes := difference(today, p)
 		for i := range changes {
-			changes[i].Source = settings(f.Reveal(dependency)).source(changes[i].Path)
+			changes[i].Source = settings(policyfile.Of(f).Reveal(dependency)).source(changes[i].Path)
 		}
 		known := slices.ContainsFunc(all, func(s Start) bool { return same(s.Policy, p) })
 		if known || p.Validate() != nil {
@@ -102,7 +103,7 @@ func spaceOf(f *config.File, dependency string, vary []string, p policy.Policy) 
 			all = append(all, d...)
 		}
 	}
-	today := settings(f.Reveal(dependency))
+	today := settings(policyfile.Of(f).Reveal(dependency))
 	for i := range all {
 		all[i].Source = today.source(all[i].Path)
 	}
@@ -121,7 +122,7 @@ func difference(from, to policy.Policy) (policy.Policy, []Change) {
 			if at := have.find(s.Path); at != nil && at.Value == s.Value {
 				continue
 			}
-			next, err := config.Set(made, s.Path, s.Value)
+			next, err := policyfile.Set(made, s.Path, s.Value)
 			if err != nil {
 				continue
 			}
@@ -148,13 +149,13 @@ func difference(from, to policy.Policy) (policy.Policy, []Change) {
 }
 
 func settingsOf(p policy.Policy) settings {
-	return (&config.File{Policies: map[string]policy.Policy{"x": p}}).Reveal("x")
+	return policyfile.Of(&config.File{Policies: map[string]policy.Policy{"x": p}}).Reveal("x")
 }
 
 // changed makes changes, each of which was made before.
 func changed(p policy.Policy, changes []Change) policy.Policy {
 	for _, c := range changes {
-		if next, err := config.Set(p, c.Path, c.To); err == nil {
+		if next, err := policyfile.Set(p, c.Path, c.To); err == nil {
 			p = next
 		}
 	}

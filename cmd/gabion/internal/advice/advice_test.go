@@ -13,6 +13,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/lintcmd"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/lint"
+	"github.com/gabion-go/gabion/internal/policyfile"
 )
 
 // found is what the rule finds in a file.
@@ -41,7 +42,7 @@ func (r row) followed(t *testing.T, w world, text string) string {
 	after := text
 	if r.then == nil {
 		for _, g := range before {
-			edited, err := config.Edit("gabion.yaml", []byte(after), g.Fix)
+			edited, err := policyfile.Edit("gabion.yaml", []byte(after), g.Fix)
 			if err != nil || len(g.Fix) == 0 {
 				t.Fatalf("%s: %v has no fix that can be made: %v", w.name, g, err)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/lint"
+	"github.com/gabion-go/gabion/internal/policyfile"
 )
 
 const (
@@ -242,7 +243,7 @@ func TestQuestionsAreWhole(t *testing.T) {
 		}
 		ids[q.id] = true
 		for _, key := range q.keys {
-			if !slices.ContainsFunc(config.Keys(), func(k string) bool { return k == key || strings.HasPrefix(k, key+".") }) {
+			if !slices.ContainsFunc(policyfile.Keys(), func(k string) bool { return k == key || strings.HasPrefix(k, key+".") }) {
 				t.Errorf("%s: there is no key %s", q.id, key)
 			}
 		}

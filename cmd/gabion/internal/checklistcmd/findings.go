@@ -6,6 +6,7 @@ import (
 
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/lint"
+	"github.com/gabion-go/gabion/internal/policyfile"
 )
 
 // Findings returns what is open, stale, or answered with no, as findings of gabion lint
@@ -40,5 +41,5 @@ func (i item) finding(path string, f *config.File) lint.Finding {
 		about = " --dependency " + i.Dependency
 	}
 	proposal := fmt.Sprintf("to find out: %s; then gabion checklist answer %s --question %s%s --answer ANSWER", i.Check, path, i.ID, about)
-	return lint.Finding{Rule: rule, Severity: rule.Severity, Dependency: i.Dependency, Finding: f.Finding(i.Dependency, "", reason, proposal)}
+	return lint.Finding{Rule: rule, Severity: rule.Severity, Dependency: i.Dependency, Finding: config.Finding(policyfile.Of(f).Finding(i.Dependency, "", reason, proposal))}
 }

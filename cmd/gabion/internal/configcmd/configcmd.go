@@ -16,6 +16,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/gabionproxy"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -146,7 +147,7 @@ func (r *request) print(c *cobra.Command, words []string) int {
 		}
 		names = []string{r.dependency}
 	}
-	return written(io.WriteString(r.stdout, f.YAML(r.reveal, names...)))(r.stderr)
+	return written(io.WriteString(r.stdout, policyfile.Of(f).YAML(r.reveal, names...)))(r.stderr)
 }
 
 func explainCommand() *cobra.Command {
@@ -226,7 +227,7 @@ type line struct {
 func linesOf(f *config.File, name string, reveal bool) (lines []line) {
 	settings := f.Explain
 	if reveal {
-		settings = f.Reveal
+		settings = policyfile.Of(f).Reveal
 	}
 	for _, s := range settings(name) {
 		lines = append(lines, line{name, s.Path, s.Value, s.Source, s.Why})

@@ -9,9 +9,9 @@ import (
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
+	"github.com/gabion-go/gabion/internal/recording"
 	"github.com/gabion-go/gabion/internal/why"
 	"github.com/gabion-go/gabion/policy"
-	"github.com/gabion-go/gabion/record"
 )
 
 // step is one line of a timeline. Its keys are part of the JSON's version.
@@ -28,24 +28,24 @@ type step struct {
 
 // timeline is what is shown of a call. Its keys are part of the JSON's version.
 type timeline struct {
-	Version    int             `json:"version"`
-	File       string          `json:"file"`
-	Call       string          `json:"call"`
-	Dependency string          `json:"dependency"`
-	Operation  string          `json:"operation,omitempty"`
-	Partition  string          `json:"partition,omitempty"`
-	Program    *record.Program `json:"program,omitempty"`
-	Virtual    bool            `json:"virtual,omitempty"`
-	Began      string          `json:"began,omitempty"`
-	At         float64         `json:"at"`    // when it began, in seconds by the dependency's clock
-	Ended      bool            `json:"ended"` // its end is in the recording
-	Reason     string          `json:"reason,omitempty"`
-	Steps      []step          `json:"steps"`
-	Notes      []string        `json:"notes"`
+	Version    int                `json:"version"`
+	File       string             `json:"file"`
+	Call       string             `json:"call"`
+	Dependency string             `json:"dependency"`
+	Operation  string             `json:"operation,omitempty"`
+	Partition  string             `json:"partition,omitempty"`
+	Program    *recording.Program `json:"program,omitempty"`
+	Virtual    bool               `json:"virtual,omitempty"`
+	Began      string             `json:"began,omitempty"`
+	At         float64            `json:"at"`    // when it began, in seconds by the dependency's clock
+	Ended      bool               `json:"ended"` // its end is in the recording
+	Reason     string             `json:"reason,omitempty"`
+	Steps      []step             `json:"steps"`
+	Notes      []string           `json:"notes"`
 }
 
 func (r *request) explainCall(file string) error {
-	id, err := record.ParseID(r.call)
+	id, err := recording.ParseID(r.call)
 	if err != nil {
 		return wrong{fmt.Errorf("--call: %w", err), true}
 	}
@@ -144,7 +144,7 @@ func (s *story) partition() string {
 
 // order is what to show, by time: the call's own events, what happened to its partition of
 // the dependency meanwhile, and how that stood when the call began.
-func (s *story) order(partition string, began, ended policy.Instant) []record.Entry {
+func (s *story) order(partition string, began, ended policy.Instant) []recording.Entry {
 	all := slices.Clone(s.own)
 	for _, e := range s.aside {
 		mine := e.Event.Dependency == s.own[0].Event.Dependency && (e.Event.Partition == "" || e.Event.Partition == partition)
@@ -157,10 +157,10 @@ func (s *story) order(partition string, began, ended policy.Instant) []record.En
 			all = append(all, e)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b record.Entry) int {
+	slices.SortStableFunc(all, func(a, b recording.Entry) int {
 		return cmp.Or(cmp.Compare(a.Event.At, b.Event.At), cmp.Compare(a.Line, b.Line))
 	})
-	return slices.CompactFunc(all, func(a, b record.Entry) bool { return a.Line == b.Line })
+	return slices.CompactFunc(all, func(a, b recording.Entry) bool { return a.Line == b.Line })
 }
 
 // over reports whether what an event says no longer matters at a time.
@@ -177,7 +177,7 @@ func over(e *policy.Event, at policy.Instant) bool {
 }
 
 // clock is the wall clock at an instant, or "" if it is unknown.
-func clock(e *record.Entry, at policy.Instant) string {
+func clock(e *recording.Entry, at policy.Instant) string {
 	t := e.Time(at)
 	if t.IsZero() || e.Header != nil && e.Header.Virtual {
 		return ""
@@ -236,7 +236,7 @@ func (s *step) lines() string {
 }
 
 // programText names a program as people do.
-func programText(p *record.Program) string {
+func programText(p *recording.Program) string {
 	text := cmp.Or(p.Name, "a program without a name")
 	if p.Version != "" && p.Version != "(devel)" {
 		text += " " + p.Version

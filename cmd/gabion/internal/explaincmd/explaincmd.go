@@ -15,7 +15,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/recorded"
 	"github.com/gabion-go/gabion/config"
-	"github.com/gabion-go/gabion/record"
+	"github.com/gabion-go/gabion/internal/recording"
 )
 
 const usage = `usage: gabion explain [REASON] [--json]
@@ -137,7 +137,7 @@ type damaged struct{ error }
 
 // read hands every event of a recording to take. A recording that was cut off is read to
 // the cut, which is said on stderr.
-func (r *request) read(name string, take func(*record.Entry)) error {
+func (r *request) read(name string, take func(*recording.Entry)) error {
 	in := r.stdin
 	if name != "-" {
 		f, err := recorded.Open(name)
@@ -149,7 +149,7 @@ func (r *request) read(name string, take func(*record.Entry)) error {
 	}
 	var ended error
 	events := 0
-	for e, err := range record.Entries(in) {
+	for e, err := range recording.Entries(in) {
 		if err != nil {
 			ended = err
 			break
@@ -157,7 +157,7 @@ func (r *request) read(name string, take func(*record.Entry)) error {
 		events++
 		take(&e)
 	}
-	if r.cut = errors.Is(ended, record.ErrCut); r.cut && events > 0 {
+	if r.cut = errors.Is(ended, recording.ErrCut); r.cut && events > 0 {
 		fmt.Fprintf(r.stderr, "%s: %v; what is whole was read\n", shown(name), ended)
 	}
 	var path *os.PathError

@@ -21,6 +21,7 @@ import (
 	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/recording"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/gabion-go/gabion/record"
 )
@@ -64,7 +65,7 @@ func outage(t *testing.T, w io.Writer, policyFile string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	observer := record.NewWriter(renumbered{w, new(uint64)}, record.WithPolicyFile(policyFile), record.WithProgram(record.Program{Name: "shop", PID: 7}),
+	observer := record.NewWriter(renumbered{w, new(uint64)}, record.WithPolicyFile(policyFile), func(o *recording.Options) { o.Header.Program = recording.Program{Name: "shop", PID: 7} },
 		record.WithPolicies(func(name string) (policy.Policy, bool) { p, ok := f.Policies[name]; return p, ok }))
 	d := gabion.New("bank", f.Policies["bank"], gabion.WithObserver(observer))
 	down := func(context.Context) error {
@@ -370,9 +371,9 @@ func TestJSONKeepsItsKeys(t *testing.T) {
 // However long a recording is, what is kept of it is bounded.
 func TestALongRecordingTakesNoMoreMemory(t *testing.T) {
 	o := newOverview("x")
-	s := newStory(record.ID{Call: 1})
+	s := newStory(recording.ID{Call: 1})
 	for i := range 120_000 {
-		e := record.Entry{Run: 1, Line: i + 1, Event: policy.Event{Kind: policy.KindAttemptSent, Dependency: "a", Call: uint64(i + 2)}}
+		e := recording.Entry{Run: 1, Line: i + 1, Event: policy.Event{Kind: policy.KindAttemptSent, Dependency: "a", Call: uint64(i + 2)}}
 		o.take(&e)
 		s.take(&e)
 		e.Event = policy.Event{Kind: policy.KindBreakerMoved, Dependency: fmt.Sprint(i)}

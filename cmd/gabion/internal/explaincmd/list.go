@@ -11,8 +11,8 @@ import (
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
+	"github.com/gabion-go/gabion/internal/recording"
 	"github.com/gabion-go/gabion/policy"
-	"github.com/gabion-go/gabion/record"
 )
 
 // What is kept of a recording is bounded, however long it is.
@@ -49,8 +49,8 @@ type endLine struct {
 
 // runLine is one run of the program that wrote the recording.
 type runLine struct {
-	Run    int            `json:"run"`
-	Header *record.Header `json:"header,omitempty"`
+	Run    int               `json:"run"`
+	Header *recording.Header `json:"header,omitempty"`
 }
 
 // look is a list of calls, and why they are in it. Its keys are part of the JSON's
@@ -75,19 +75,19 @@ type overview struct {
 	Look    []look    `json:"look"`
 
 	run  int
-	open map[record.ID]bool
+	open map[recording.ID]bool
 	ends map[[2]string]*endLine
 }
 
 func newOverview(file string) *overview {
 	return &overview{
-		Version: 1, File: file, Runs: []runLine{}, Ends: []endLine{}, open: map[record.ID]bool{}, ends: map[[2]string]*endLine{},
+		Version: 1, File: file, Runs: []runLine{}, Ends: []endLine{}, open: map[recording.ID]bool{}, ends: map[[2]string]*endLine{},
 		Look: []look{{"failed", []callLine{}}, {"retried", []callLine{}}, {"hedged", []callLine{}}, {"slowest", []callLine{}}},
 	}
 }
 
 // take counts an entry.
-func (o *overview) take(e *record.Entry) {
+func (o *overview) take(e *recording.Entry) {
 	if o.run != e.Run {
 		o.run = e.Run
 		o.Open += len(o.open)
@@ -110,7 +110,7 @@ func (o *overview) take(e *record.Entry) {
 }
 
 // ended counts a call that is over.
-func (o *overview) ended(e *record.Entry) {
+func (o *overview) ended(e *recording.Entry) {
 	v := &e.Event
 	began := v.At.Add(-v.Took)
 	c := callLine{

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/recording"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/gabion-go/gabion/record"
 )
@@ -20,7 +21,7 @@ type rules struct {
 // rulesOf reads the policy of an entry's dependency: of the file that the caller named, of
 // the recording itself, or of the file that the recording names. Only the first must be
 // there and without mistakes.
-func rulesOf(named string, e *record.Entry) (*rules, error) {
+func rulesOf(named string, e *recording.Entry) (*rules, error) {
 	path := named
 	if path == "" && e.Origin != nil && len(e.Origin.Settings) > 0 {
 		r := &rules{settings: map[string]policy.Setting{}}

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gabion-go/gabion/internal/recording"
 	"github.com/gabion-go/gabion/policy"
-	"github.com/gabion-go/gabion/record"
 )
 
 // What is kept of a recording is bounded; a call has far fewer decisions, and dependencies
@@ -21,7 +21,7 @@ const (
 // has such a call begins the tale anew.
 type story struct {
 	tale
-	id    record.ID
+	id    recording.ID
 	found tale              // of the last run before this one that has the call
 	other []int             // the runs before found that have one too
 	calls map[int][2]uint64 // the least and the greatest number of a call, by run
@@ -30,13 +30,13 @@ type story struct {
 
 // tale is what one run tells of a call.
 type tale struct {
-	own   []record.Entry         // the call's own events
-	aside []record.Entry         // of its dependency, once the call is known; before, of all
-	known map[place]record.Entry // what was so before, by what and where
-	more  bool                   // some were left out
+	own   []recording.Entry         // the call's own events
+	aside []recording.Entry         // of its dependency, once the call is known; before, of all
+	known map[place]recording.Entry // what was so before, by what and where
+	more  bool                      // some were left out
 }
 
-func newStory(id record.ID) *story {
+func newStory(id recording.ID) *story {
 	return &story{id: id, calls: map[int][2]uint64{}}
 }
 
@@ -47,10 +47,10 @@ type place struct {
 }
 
 // take keeps what an entry says of the call.
-func (s *story) take(e *record.Entry) {
+func (s *story) take(e *recording.Entry) {
 	if e.Run != s.run {
 		s.turn()
-		s.run, s.tale = e.Run, tale{known: map[place]record.Entry{}}
+		s.run, s.tale = e.Run, tale{known: map[place]recording.Entry{}}
 	}
 	if n := e.Event.Call; n != 0 {
 		s.count(e.Run, n)
@@ -96,7 +96,7 @@ func (s *story) others() string {
 	}
 	var ids []string
 	for _, run := range s.other[max(0, len(s.other)-shownCalls):] {
-		ids = append(ids, record.ID{Run: run, Call: s.id.Call}.String())
+		ids = append(ids, recording.ID{Run: run, Call: s.id.Call}.String())
 	}
 	text := strings.Join(ids, ", ")
 	if left := len(s.other) - len(ids); left > 0 {
@@ -106,7 +106,7 @@ func (s *story) others() string {
 }
 
 // named is how a call is named to the reader: the run matters where there are several.
-func named(id record.ID, runs int) string {
+func named(id recording.ID, runs int) string {
 	if runs <= 1 {
 		id.Run = 0
 	}
@@ -123,7 +123,7 @@ func (s *story) count(run int, n uint64) {
 
 // before keeps an event of a time when the call was not seen yet: the last ones, which may
 // have happened after it began, and the last of each state.
-func (s *story) before(e *record.Entry) {
+func (s *story) before(e *recording.Entry) {
 	if s.aside = append(s.aside, *e); len(s.aside) > 2*recent {
 		s.aside = slices.Clone(s.aside[recent:])
 	}
@@ -158,7 +158,7 @@ func (s *story) missing(file string) error {
 	if s.run > 1 {
 		whose = fmt.Sprintf("the calls of run %d", run)
 	}
-	first, last := record.ID{Run: run, Call: seen[0]}, record.ID{Run: run, Call: seen[1]}
+	first, last := recording.ID{Run: run, Call: seen[0]}, recording.ID{Run: run, Call: seen[1]}
 	return fmt.Errorf("%s has no call %s: %s are %s to %s; gabion explain %s lists those worth a look",
 		file, s.id, whose, named(first, s.run), named(last, s.run), file)
 }

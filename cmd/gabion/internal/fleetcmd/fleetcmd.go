@@ -14,7 +14,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fleetstore"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fleetview"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
-	"github.com/gabion-go/gabion/fleet"
+	"github.com/gabion-go/gabion/internal/fleetlook"
 )
 
 const help = `usage: gabion fleet status --store URL [--fleet NAME] [flags]
@@ -88,7 +88,7 @@ func (r *request) run(ctx context.Context, words []string, stdout io.Writer) err
 		return err
 	}
 	defer closeStore()
-	v, err := fleet.Look(ctx, store, r.Fleet)
+	v, err := fleetlook.Look(ctx, store, r.Fleet)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fleetview"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/fleet"
+	"github.com/gabion-go/gabion/internal/fleetlook"
 )
 
 // record is the fleet in JSON.
@@ -19,18 +20,18 @@ type record struct {
 	Fleet     string             `json:"fleet"`
 	Now       time.Time          `json:"now"`
 	Divided   time.Time          `json:"divided,omitzero"`
-	Members   []fleet.MemberView `json:"members"`
+	Members   []fleetlook.Member `json:"members"`
 	Overrides []fleet.Override   `json:"overrides"`
 	Unread    []string           `json:"unread,omitempty"`
 }
 
-func recordOf(name string, v *fleet.View) record {
+func recordOf(name string, v *fleetlook.View) record {
 	return record{
-		1, name, v.Now.UTC(), v.Divided, append([]fleet.MemberView{}, v.Members...), append([]fleet.Override{}, v.Overrides...), v.Unread,
+		1, name, v.Now.UTC(), v.Divided, append([]fleetlook.Member{}, v.Members...), append([]fleet.Override{}, v.Overrides...), v.Unread,
 	}
 }
 
-func (r *request) print(out io.Writer, v *fleet.View, s *fleetview.Sum) error {
+func (r *request) print(out io.Writer, v *fleetlook.View, s *fleetview.Sum) error {
 	divided := "never divided"
 	if !v.Divided.IsZero() {
 		divided = "divided " + operator.Span(v.Now.Sub(v.Divided)) + " ago"
@@ -76,7 +77,7 @@ func printSums(w io.Writer, s *fleetview.Sum) {
 	}
 }
 
-func printMembers(w io.Writer, v *fleet.View) {
+func printMembers(w io.Writer, v *fleetlook.View) {
 	fmt.Fprintln(w, "\nMEMBER\tVERSION\tPOLICIES\tREPORTED\tSHARES UNTIL")
 	for i := range v.Members {
 		m := &v.Members[i]
@@ -97,7 +98,7 @@ func printMembers(w io.Writer, v *fleet.View) {
 }
 
 // printNotes says what an operator should look at.
-func printNotes(out io.Writer, v *fleet.View, s *fleetview.Sum) (err error) {
+func printNotes(out io.Writer, v *fleetlook.View, s *fleetview.Sum) (err error) {
 	note := func(format string, args ...any) {
 		if _, failed := fmt.Fprintf(out, format+"\n", args...); err == nil {
 			err = failed

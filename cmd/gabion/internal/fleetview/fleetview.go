@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/fleet"
+	"github.com/gabion-go/gabion/internal/fleetlook"
 )
 
 // A Sum is a fleet as one.
@@ -59,7 +60,7 @@ type Limit struct {
 }
 
 // Of puts a view together.
-func Of(v *fleet.View) *Sum {
+func Of(v *fleetlook.View) *Sum {
 	s := &Sum{}
 	kinds, deps, limits := map[[2]string]*Kind{}, map[string]*Dependency{}, map[[2]string]*Limit{}
 	for i := range v.Members {
@@ -126,7 +127,7 @@ func values[K comparable, V any](all map[K]*V) (list []V) {
 // fewCalls is how many calls a member must have made before it is compared with others.
 const fewCalls = 20
 
-func (d *Dependency) add(member string, v *fleet.DependencyView) {
+func (d *Dependency) add(member string, v *fleetlook.Dependency) {
 	failed := max(0, v.Calls-v.Succeeded-v.Unsent)
 	d.Name, d.Members = v.Name, d.Members+1
 	d.Calls, d.Failed, d.Unsent = d.Calls+v.Calls, d.Failed+failed, d.Unsent+v.Unsent

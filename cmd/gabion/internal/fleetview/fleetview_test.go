@@ -7,15 +7,16 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/fleet"
+	"github.com/gabion-go/gabion/internal/fleetlook"
 )
 
 // pods are members that are alike.
-func pods(n int) *fleet.View {
-	v := &fleet.View{Now: time.Unix(1000, 0)}
+func pods(n int) *fleetlook.View {
+	v := &fleetlook.View{Now: time.Unix(1000, 0)}
 	for i := range n {
-		v.Members = append(v.Members, fleet.MemberView{
+		v.Members = append(v.Members, fleetlook.Member{
 			ID: fmt.Sprint("pod-", i), Version: "v1", Policies: "p", Until: v.Now.Add(time.Second),
-			Dependencies: []fleet.DependencyView{{Name: "payments", Calls: 100, Succeeded: 98, Unsent: 1, P99: 10 * time.Millisecond}},
+			Dependencies: []fleetlook.Dependency{{Name: "payments", Calls: 100, Succeeded: 98, Unsent: 1, P99: 10 * time.Millisecond}},
 			Shares:       []fleet.Share{{Dependency: "payments", Limit: "rate", Amount: 10, Of: 100, Wants: 12}},
 		})
 	}
@@ -51,18 +52,18 @@ func TestSum(t *testing.T) {
 func TestOutliers(t *testing.T) {
 	for fact, c := range map[string]struct {
 		n      int
-		change func(*fleet.DependencyView)
+		change func(*fleetlook.Dependency)
 		odd    int
 	}{
-		"all are alike":             {10, func(*fleet.DependencyView) {}, 0},
-		"one alone fails":           {10, func(d *fleet.DependencyView) { d.Succeeded = 20 }, 1},
-		"one fails a little more":   {10, func(d *fleet.DependencyView) { d.Succeeded = 92 }, 0},
-		"one is slow":               {10, func(d *fleet.DependencyView) { d.P99 = time.Second }, 1},
-		"one is slow and fails":     {10, func(d *fleet.DependencyView) { d.P99, d.Succeeded = time.Second, 20 }, 2},
-		"one has made few calls":    {10, func(d *fleet.DependencyView) { d.Calls, d.Succeeded = 10, 0 }, 0},
-		"one of two fails":          {2, func(d *fleet.DependencyView) { d.Succeeded = 20 }, 0},
-		"one has sent nothing":      {10, func(d *fleet.DependencyView) { d.Succeeded, d.Unsent = 0, 100 }, 0},
-		"one has refused, not sent": {10, func(d *fleet.DependencyView) { d.Succeeded, d.Unsent = 40, 60 }, 0},
+		"all are alike":             {10, func(*fleetlook.Dependency) {}, 0},
+		"one alone fails":           {10, func(d *fleetlook.Dependency) { d.Succeeded = 20 }, 1},
+		"one fails a little more":   {10, func(d *fleetlook.Dependency) { d.Succeeded = 92 }, 0},
+		"one is slow":               {10, func(d *fleetlook.Dependency) { d.P99 = time.Second }, 1},
+		"one is slow and fails":     {10, func(d *fleetlook.Dependency) { d.P99, d.Succeeded = time.Second, 20 }, 2},
+		"one has made few calls":    {10, func(d *fleetlook.Dependency) { d.Calls, d.Succeeded = 10, 0 }, 0},
+		"one of two fails":          {2, func(d *fleetlook.Dependency) { d.Succeeded = 20 }, 0},
+		"one has sent nothing":      {10, func(d *fleetlook.Dependency) { d.Succeeded, d.Unsent = 0, 100 }, 0},
+		"one has refused, not sent": {10, func(d *fleetlook.Dependency) { d.Succeeded, d.Unsent = 40, 60 }, 0},
 	} {
 		v := pods(c.n)
 		c.change(&v.Members[1].Dependencies[0])

@@ -15,9 +15,9 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
+	kept "github.com/gabion-go/gabion/internal/recording"
 	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/lab"
-	"github.com/gabion-go/gabion/record"
 )
 
 const small = `version: 1
@@ -239,7 +239,7 @@ func TestARunIsRecorded(t *testing.T) {
 				t.Fatalf("%s: %v; said: %s", fact, err, stderr.String())
 			}
 			calls := map[uint64]bool{}
-			for e, err := range record.Entries(f) {
+			for e, err := range kept.Entries(f) {
 				if err != nil || e.Event.Dependency != "db" || !e.Header.Virtual {
 					t.Fatalf("%s: %v, %+v", name, err, e)
 				}

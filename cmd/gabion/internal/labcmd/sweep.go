@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
-	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/lab"
 )
 
@@ -39,7 +39,7 @@ func (r *request) sweep(ctx context.Context, name, what string, asJSON bool, to 
 	}
 	r.progress()
 	made, err := s.Sweep(ctx, r.options, what)
-	var wrong *config.SetError
+	var wrong *policyfile.SetError
 	switch {
 	case errors.As(err, &wrong):
 		fmt.Fprintf(r.stderr, "%s: --sweep: %v\n", r.c.CommandPath(), wrong)

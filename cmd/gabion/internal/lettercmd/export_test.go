@@ -91,7 +91,7 @@ func TestSealedLetters(t *testing.T) {
 
 // A restless store is one whose letters are put away again while they are read.
 type restless struct {
-	*deadletter.Memory
+	deadletter.Store
 	t     *testing.T
 	after int
 	stop  context.CancelFunc
@@ -104,12 +104,12 @@ func (s *restless) Get(ctx context.Context, id deadletter.ID) (deadletter.Letter
 	if s.after < -5000 {
 		return deadletter.Letter{}, errors.New("it never ends")
 	}
-	l, err := s.Memory.Get(ctx, id)
+	l, err := s.Store.Get(ctx, id)
 	if err == nil && l.State == deadletter.Waiting { // its work was done, and then it failed again
-		if err := s.Memory.Drop(s.t.Context(), id, "", ""); err != nil {
+		if err := s.Store.Drop(s.t.Context(), id, "", ""); err != nil {
 			s.t.Error(err)
 		}
-		if err := s.Memory.Put(s.t.Context(), l); err != nil {
+		if err := s.Store.Put(s.t.Context(), l); err != nil {
 			s.t.Error(err)
 		}
 	}

@@ -20,7 +20,7 @@ const secret = "card 4111\x1b[2J"
 var born = time.Date(2026, 11, 23, 1, 0, 0, 0, time.UTC)
 
 // shop is a store with letters of two groups, whose IDs are by key.
-func shop(t testing.TB) (*deadletter.Memory, map[string]string) {
+func shop(t testing.TB) (deadletter.Store, map[string]string) {
 	t.Helper()
 	now := born
 	m, err := deadletter.NewMemory(deadletter.Options{Clock: func() time.Time { now = now.Add(time.Minute); return now }})

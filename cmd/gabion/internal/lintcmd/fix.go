@@ -15,6 +15,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/wholefile"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/lint"
+	"github.com/gabion-go/gabion/internal/policyfile"
 )
 
 // change is what one finding's fix changed in a file, or why it was left.
@@ -76,7 +77,7 @@ func (f *fixer) apply(before outcome, found lint.Finding) outcome {
 		return before
 	}
 	was := f.in[at].text
-	text, err := config.Edit(found.File, was, found.Fix)
+	text, err := policyfile.Edit(found.File, was, found.Fix)
 	if err != nil {
 		f.done = append(f.done, change{found, reasonOf(err)})
 		return before

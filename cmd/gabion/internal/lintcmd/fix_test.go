@@ -11,6 +11,7 @@ import (
 	"github.com/gabion-go/gabion/config"
 	lintpages "github.com/gabion-go/gabion/docs/lint"
 	"github.com/gabion-go/gabion/internal/lint"
+	"github.com/gabion-go/gabion/internal/policyfile"
 )
 
 // manyRules find more than 3 attempts, which they propose instead, and 2 attempts for bank.
@@ -22,9 +23,9 @@ func manyRules(in []input) (out outcome) {
 		}
 		for _, name := range f.Names() {
 			say := func(id string, values ...string) {
-				found := lint.Finding{Rule: lint.Rule{ID: id}, Severity: lint.Warning, Dependency: name, Path: "retry.attempts", Finding: f.Finding(name, "retry.attempts", id, "")}
+				found := lint.Finding{Rule: lint.Rule{ID: id}, Severity: lint.Warning, Dependency: name, Path: "retry.attempts", Finding: config.Finding(policyfile.Of(f).Finding(name, "retry.attempts", id, ""))}
 				for _, v := range values {
-					found.Fix = append(found.Fix, config.Change{Dependency: name, Path: "retry.attempts", Value: v})
+					found.Fix = append(found.Fix, policyfile.Change{Dependency: name, Path: "retry.attempts", Value: v})
 				}
 				out.Findings = append(out.Findings, found)
 			}

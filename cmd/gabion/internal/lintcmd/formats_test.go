@@ -14,6 +14,7 @@ import (
 
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/lint"
+	"github.com/gabion-go/gabion/internal/policyfile"
 )
 
 // found is an outcome with everything that can be in one.
@@ -23,7 +24,7 @@ func found() outcome {
 	out := r.look(in)
 	rule := lint.Rules()[1]
 	at := config.Finding{File: in[0].name, Line: 4, Col: 22, Reason: "stock: 100% late: \"8\", and\r\nmore ::error::x", Proposal: "write attempts: 2", Snippet: "    retry: {attempts: 8} # many"}
-	f := lint.Finding{Rule: rule, Severity: lint.Warning, Finding: at, Dependency: "stock", Path: "retry.attempts", Fix: []config.Change{{Dependency: "stock", Path: "retry.attempts", Value: "2"}}}
+	f := lint.Finding{Rule: rule, Severity: lint.Warning, Finding: at, Dependency: "stock", Path: "retry.attempts", Fix: []policyfile.Change{{Dependency: "stock", Path: "retry.attempts", Value: "2"}}}
 	out.Findings = []lint.Finding{f}
 	out.Ignored = []lint.Ignored{{Finding: f, Line: 3, Why: "it is meant"}}
 	out.Unknown = []lint.Unknown{{Rule: rule, File: in[0].name, Dependency: "pay", Missing: "facts.rate", Why: "::the file does not say it"}}

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/lint"
+	"github.com/gabion-go/gabion/internal/policyfile"
 )
 
 // Bounds of the fixes that are worked out for a report, and of the text that is read for
@@ -119,7 +119,7 @@ func (s *sarifResults) fix(f lint.Finding) object {
 	if s.fixes, s.read = s.fixes+1, s.read+len(before); s.read > maxSARIFRead {
 		return nil
 	}
-	after, err := config.Edit(f.File, before, f.Fix)
+	after, err := policyfile.Edit(f.File, before, f.Fix)
 	if err != nil {
 		return nil
 	}

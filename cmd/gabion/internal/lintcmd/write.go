@@ -13,8 +13,8 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/measured"
-	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/lint"
+	"github.com/gabion-go/gabion/internal/policyfile"
 )
 
 var formats = []string{"text", "json", "sarif", "github"}
@@ -231,7 +231,7 @@ func newFindingLine(f lint.Finding, ignored *ignoredLine) findingLine {
 	}
 }
 
-func changes(fix []config.Change) (lines []changeLine) {
+func changes(fix []policyfile.Change) (lines []changeLine) {
 	for _, c := range fix {
 		lines = append(lines, changeLine(c))
 	}

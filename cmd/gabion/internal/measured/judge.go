@@ -12,6 +12,7 @@ import (
 	"github.com/gabion-go/gabion/internal/facts"
 	"github.com/gabion-go/gabion/internal/formulas"
 	"github.com/gabion-go/gabion/internal/lint"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -57,16 +58,16 @@ func judged(v *vitals, file *config.File) []lint.Finding {
 	return j.found
 }
 
-func (j *judge) say(rule string, how lint.Severity, path, proposal string, fix []config.Change, format string, args ...any) {
+func (j *judge) say(rule string, how lint.Severity, path, proposal string, fix []policyfile.Change, format string, args ...any) {
 	f := lint.Finding{Severity: how, Dependency: j.name, Path: path, Fix: fix}
 	f.Rule = lint.Rules()[slices.IndexFunc(lint.Rules(), func(r lint.Rule) bool { return r.ID == rule })]
-	f.Finding = j.file.Finding(j.name, path, fmt.Sprintf("%s: measured: %s", j.name, fmt.Sprintf(format, args...)), proposal)
+	f.Finding = config.Finding(policyfile.Of(j.file).Finding(j.name, path, fmt.Sprintf("%s: measured: %s", j.name, fmt.Sprintf(format, args...)), proposal))
 	j.found = append(j.found, f)
 }
 
 // set is a change of one of the dependency's keys.
-func (j *judge) set(path, value string) config.Change {
-	return config.Change{Dependency: j.name, Path: path, Value: value}
+func (j *judge) set(path, value string) policyfile.Change {
+	return policyfile.Change{Dependency: j.name, Path: path, Value: value}
 }
 
 // timeouts compares the attempt timeout with what attempts need.
@@ -84,7 +85,7 @@ func (j *judge) timeouts() {
 	if t.Attempt > 0 && to > t.Attempt {
 		rule, how = ruleTimeout, lint.Warning
 	}
-	j.say(rule, how, "timeout.attempt", "timeout.attempt: "+policy.FormatDuration(to), []config.Change{j.set("timeout.attempt", policy.FormatDuration(to))}, "%s", why)
+	j.say(rule, how, "timeout.attempt", "timeout.attempt: "+policy.FormatDuration(to), []policyfile.Change{j.set("timeout.attempt", policy.FormatDuration(to))}, "%s", why)
 }
 
 // budget says when re-sends were refused, and when there never were any.
@@ -94,9 +95,9 @@ func (j *judge) budget() {
 	failed := j.calls - j.succeeded
 	switch wanted := refused + j.retries; {
 	case wanted >= 20 && refused/wanted >= 0.5:
-		proposal, fix := "look at why so much failed: more retries would only add load", []config.Change(nil)
+		proposal, fix := "look at why so much failed: more retries would only add load", []policyfile.Change(nil)
 		if def := (policy.Policy{}).Resolved().Retry.Budget.Ratio; j.p.Retry.Budget.Ratio < def && !j.p.Retry.Budget.Off {
-			proposal, fix = "retry.budget.ratio: "+def.String()+", the default", []config.Change{j.set("retry.budget.ratio", def.String())}
+			proposal, fix = "retry.budget.ratio: "+def.String()+", the default", []policyfile.Change{j.set("retry.budget.ratio", def.String())}
 		}
 		j.say(ruleBudget, lint.Warning, "", proposal, fix,
 			"the budget was used up: %s of %s calls that wanted a retry got none", number(refused), number(wanted))
@@ -112,7 +113,7 @@ func (j *judge) breakers() {
 		return
 	}
 	def := policy.Policy{}.Resolved().Breaker
-	var fix []config.Change
+	var fix []policyfile.Change
 	if rate := j.p.Breaker.FailureRate; rate > 0 && rate < def.FailureRate {
 		fix = append(fix, j.set("breaker.failure_rate", def.FailureRate.String()))
 	}
@@ -148,8 +149,8 @@ func (j *judge) bulkheads() {
 
 // shortens reports whether a change makes anything shorter, or a bulkhead smaller, in the
 // policy that results.
-func shortens(was *config.File, text []byte, fix []config.Change) bool {
-	after, err := config.Edit(was.Name, text, fix)
+func shortens(was *config.File, text []byte, fix []policyfile.Change) bool {
+	after, err := policyfile.Edit(was.Name, text, fix)
 	if err != nil || len(fix) == 0 {
 		return false
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/formulas"
 	"github.com/gabion-go/gabion/internal/lint"
-	"github.com/gabion-go/gabion/record"
+	"github.com/gabion-go/gabion/internal/policyfile"
+	"github.com/gabion-go/gabion/internal/recording"
 )
 
 // The bounds are those of the buckets that contrib/gabionprom exposes.
@@ -123,7 +124,7 @@ func FuzzSources(f *testing.F) {
 			func() (map[string]*vitals, error) { return readMetrics(bytes.NewReader(data), time.Now()) },
 			func() (map[string]*vitals, error) { return readPage(bytes.NewReader(data)) },
 			func() (map[string]*vitals, error) {
-				all, _, err := readRecording(record.Entries(bytes.NewReader(data)))
+				all, _, err := readRecording(recording.Entries(bytes.NewReader(data)))
 				return all, err
 			},
 		} {
@@ -154,8 +155,8 @@ func TestTheRuleKnowsWhatMakesAPolicyShorter(t *testing.T) {
 		"timeout.percentile 99.9%": true, "retry.attempts 2": false, "timeout.call off": false,
 	} {
 		path, value, _ := strings.Cut(change, " ")
-		fix := []config.Change{{Dependency: "stock", Path: path, Value: value}}
-		if _, err := config.Edit("f", text, fix); err != nil {
+		fix := []policyfile.Change{{Dependency: "stock", Path: path, Value: value}}
+		if _, err := policyfile.Edit("f", text, fix); err != nil {
 			t.Fatal(change, err)
 		}
 		if got := shortens(f, text, fix); got != want {

@@ -4,9 +4,9 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
+	"github.com/gabion-go/gabion/internal/recording"
 	"github.com/gabion-go/gabion/policy"
-	"github.com/gabion-go/gabion/record"
 )
 
 // tape measures a recording while it is read.
@@ -22,7 +22,7 @@ type reel struct {
 }
 
 // readRecording reads a recording to its end, or as far as it goes: the error says why not further.
-func readRecording(entries iter.Seq2[record.Entry, error]) (all map[string]*vitals, events int, err error) {
+func readRecording(entries iter.Seq2[recording.Entry, error]) (all map[string]*vitals, events int, err error) {
 	t := tape{all: map[string]*vitals{}, of: map[string]*reel{}}
 	for e, failed := range entries {
 		if failed != nil {
@@ -39,7 +39,7 @@ func readRecording(entries iter.Seq2[record.Entry, error]) (all map[string]*vita
 	return t.all, events, err
 }
 
-func (t *tape) take(e *record.Entry) {
+func (t *tape) take(e *recording.Entry) {
 	name := e.Event.Dependency
 	v, r := t.all[name], t.of[name]
 	if v == nil {
@@ -96,7 +96,7 @@ func admits(s policy.BreakerState) bool {
 }
 
 // inForce are the settings that are no defaults.
-func inForce(name string, settings []policy.Setting) (set []config.Change) {
+func inForce(name string, settings []policy.Setting) (set []policyfile.Change) {
 	for _, s := range settings {
 		if s.Source != "default" {
 			set = append(set, setting(name, s.Path, s.Value))
@@ -106,11 +106,11 @@ func inForce(name string, settings []policy.Setting) (set []config.Change) {
 }
 
 // setting is one as a recording or a page spells it.
-func setting(name, path, value string) config.Change {
+func setting(name, path, value string) policyfile.Change {
 	if section, off := strings.CutSuffix(path, ".off"); off {
 		path, value = section, "off"
 	}
-	return config.Change{Dependency: name, Path: path, Value: value}
+	return policyfile.Change{Dependency: name, Path: path, Value: value}
 }
 
 // perTenMinutes is how often something happened in ten minutes.

@@ -19,7 +19,8 @@ import (
 	"github.com/gabion-go/gabion/internal/facts"
 	"github.com/gabion-go/gabion/internal/formulas"
 	"github.com/gabion-go/gabion/internal/lint"
-	"github.com/gabion-go/gabion/record"
+	"github.com/gabion-go/gabion/internal/policyfile"
+	"github.com/gabion-go/gabion/internal/recording"
 )
 
 // A Source is what was measured. The same attempts and calls give the same findings, whichever
@@ -96,7 +97,7 @@ func measureFile(name string) (map[string]*vitals, error) {
 		}
 		return readMetrics(io.LimitReader(f, fetch.MaxBytes), at)
 	}
-	all, events, err := readRecording(record.Entries(f))
+	all, events, err := readRecording(recording.Entries(f))
 	if problem := recorded.Problem(name, err, events); problem != nil && events == 0 {
 		return nil, problem
 	}
@@ -123,7 +124,7 @@ func (s *Source) InForce() ([]byte, error) {
 	text := []byte(b.String())
 	for _, name := range s.names() {
 		for _, c := range s.all[name].settings {
-			if next, err := config.Edit(InForceName, text, []config.Change{c}); err == nil { // a value such as none is no value of a file
+			if next, err := policyfile.Edit(InForceName, text, []policyfile.Change{c}); err == nil { // a value such as none is no value of a file
 				text = next
 			}
 		}

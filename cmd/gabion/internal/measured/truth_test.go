@@ -12,8 +12,9 @@ import (
 
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/lint"
+	"github.com/gabion-go/gabion/internal/policyfile"
+	"github.com/gabion-go/gabion/internal/recording"
 	"github.com/gabion-go/gabion/policy"
-	"github.com/gabion-go/gabion/record"
 )
 
 // A world is a dependency whose latency is known: the share of attempts that take longer than d
@@ -93,12 +94,12 @@ func worlds(kind int, r *rand.Rand) world {
 }
 
 // tape is a recording of calls that have one attempt each, under a timeout.
-func (w *world) recording(r *rand.Rand, calls int, timeout time.Duration) iter.Seq2[record.Entry, error] {
+func (w *world) recording(r *rand.Rand, calls int, timeout time.Duration) iter.Seq2[recording.Entry, error] {
 	broken := 0
 	if r.IntN(4) == 0 { // errors as well, up to 2 %
 		broken = r.IntN(1 + calls/50)
 	}
-	return func(yield func(record.Entry, error) bool) {
+	return func(yield func(recording.Entry, error) bool) {
 		for i := range calls {
 			at := policy.Instant(i) * policy.Instant(20*time.Millisecond)
 			e := policy.Event{Kind: policy.KindAttemptSent, Dependency: "stock", At: at, Attempt: 1, Call: uint64(i)}
@@ -114,7 +115,7 @@ func (w *world) recording(r *rand.Rand, calls int, timeout time.Duration) iter.S
 				end.Class, ret.Reason = policy.ClassNetwork, policy.AttemptsExhausted
 			}
 			for _, e := range []policy.Event{e, end, ret} {
-				if !yield(record.Entry{Event: e}, nil) {
+				if !yield(recording.Entry{Event: e}, nil) {
 					return
 				}
 			}
@@ -168,7 +169,7 @@ func TestAThousandRecordingsWithKnownTruth(t *testing.T) {
 				}
 				break
 			}
-			if after, err = config.Edit("gabion.yaml", after, found[at].Fix); err != nil || n > 5 {
+			if after, err = policyfile.Edit("gabion.yaml", after, found[at].Fix); err != nil || n > 5 {
 				t.Fatalf("recording %d, %s: %v is proposed again and again: %v", i, w.name, found[at].Fix, err)
 			}
 		}

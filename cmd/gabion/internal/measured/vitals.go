@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/facts"
 	"github.com/gabion-go/gabion/internal/formulas"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -32,8 +32,8 @@ type vitals struct {
 	limit     float64       // slots of the bulkhead
 	longest   time.Duration // a call with more than one attempt took this long; only a recording tells
 
-	settings  []config.Change // that are in force and no defaults, as far as the source says
-	hasPolicy bool            // it says so
+	settings  []policyfile.Change // that are in force and no defaults, as far as the source says
+	hasPolicy bool                // it says so
 }
 
 func newVitals(name string) *vitals {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/recorded"
+	kept "github.com/gabion-go/gabion/internal/recording"
 	"github.com/gabion-go/gabion/policy"
-	"github.com/gabion-go/gabion/record"
 )
 
 // film is one run of a recording, ready to be played.
@@ -48,14 +48,14 @@ func open(path string, run int) (*film, error) {
 	switch {
 	case events > 0:
 		return f, nil
-	case f.runs > 0 && (f.broken == nil || errors.Is(f.broken, record.ErrCut)):
+	case f.runs > 0 && (f.broken == nil || errors.Is(f.broken, kept.ErrCut)):
 		return nil, noRun{fmt.Errorf("%s has no run %d: it has %d", path, run, f.runs)}
 	}
 	return nil, recorded.Problem(path, f.broken, 0)
 }
 
 // take keeps what the page needs to know before it plays.
-func (f *film) take(e *record.Entry, first bool) {
+func (f *film) take(e *kept.Entry, first bool) {
 	at := moment(e)
 	if first {
 		f.first, f.last = at, at
@@ -76,7 +76,7 @@ func (f *film) take(e *record.Entry, first bool) {
 func (f *film) settings(dependency string) []policy.Setting { return f.known[dependency] }
 
 // moment is when an event was. A recording without clocks begins in 1970.
-func moment(e *record.Entry) time.Time {
+func moment(e *kept.Entry) time.Time {
 	if at := e.Time(e.Event.At); !at.IsZero() {
 		return at
 	}
@@ -142,15 +142,15 @@ func (f *film) events() iter.Seq2[time.Time, gabion.Event] {
 }
 
 // entries reads a file.
-func entries(path string) iter.Seq2[record.Entry, error] {
-	return func(yield func(record.Entry, error) bool) {
+func entries(path string) iter.Seq2[kept.Entry, error] {
+	return func(yield func(kept.Entry, error) bool) {
 		file, err := os.Open(path)
 		if err != nil {
-			yield(record.Entry{}, err)
+			yield(kept.Entry{}, err)
 			return
 		}
 		defer file.Close()
-		for e, err := range record.Entries(file) {
+		for e, err := range kept.Entries(file) {
 			if !yield(e, err) {
 				return
 			}

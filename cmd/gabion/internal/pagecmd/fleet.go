@@ -12,6 +12,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fleetview"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/fleet"
+	"github.com/gabion-go/gabion/internal/fleetlook"
 )
 
 //go:embed fleet.html
@@ -34,7 +35,7 @@ type seen struct {
 	Fleet   string
 	Asked   int // pages of processes that have no store; zero with one
 	Refresh int // seconds
-	View    *fleet.View
+	View    *fleetlook.View
 	Sum     *fleetview.Sum
 	Problem string // why nothing else is shown
 }
@@ -58,7 +59,7 @@ func (r *request) watch(ctx context.Context) int {
 // inStore looks into a store.
 func inStore(store fleet.Store, name string) func(context.Context) seen {
 	return func(ctx context.Context) seen {
-		v, err := fleet.Look(ctx, store, name)
+		v, err := fleetlook.Look(ctx, store, name)
 		if err != nil {
 			return seen{Fleet: name, Problem: err.Error()}
 		}

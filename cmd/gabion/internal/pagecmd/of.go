@@ -18,7 +18,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fetch"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fleetview"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
-	"github.com/gabion-go/gabion/fleet"
+	"github.com/gabion-go/gabion/internal/fleetlook"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -73,17 +73,17 @@ func (r *request) collect(ctx context.Context) int {
 
 func ofPods(all []pod) func(context.Context) seen {
 	return func(ctx context.Context) seen {
-		v := &fleet.View{Now: time.Now()}
+		v := &fleetlook.View{Now: time.Now()}
 		v.Members, v.Unread = ask(ctx, all)
 		return seen{Asked: len(all), View: v, Sum: fleetview.Of(v)}
 	}
 }
 
 // ask asks the pages, and says which do not answer.
-func ask(ctx context.Context, all []pod) (members []fleet.MemberView, silent []string) {
+func ask(ctx context.Context, all []pod) (members []fleetlook.Member, silent []string) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %s", patience))
 	defer cancel()
-	answers, problems := make([]fleet.MemberView, len(all)), make([]error, len(all))
+	answers, problems := make([]fleetlook.Member, len(all)), make([]error, len(all))
 	var wg sync.WaitGroup
 	turns := make(chan struct{}, atOnce)
 	for i := range all {
@@ -118,8 +118,8 @@ type answer struct {
 	}
 }
 
-func (p pod) look(ctx context.Context) (fleet.MemberView, error) {
-	m := fleet.MemberView{ID: p.id}
+func (p pod) look(ctx context.Context) (fleetlook.Member, error) {
+	m := fleetlook.Member{ID: p.id}
 	body, err := fetch.Get(ctx, p.ask, "name a page of package dashboard")
 	if err != nil {
 		if wrapped, ok := errors.AsType[*url.Error](err); ok { // its text begins with the address, which is named already
@@ -141,7 +141,7 @@ func (p pod) look(ctx context.Context) (fleet.MemberView, error) {
 	m.Version, m.Policies, m.Reported = a.Program, a.policies(), time.UnixMilli(a.At)
 	for i := range a.Dependencies {
 		d := &a.Dependencies[i]
-		one := fleet.DependencyView{
+		one := fleetlook.Dependency{
 			Name: d.Name, Calls: max(d.Calls, 0), Succeeded: max(d.Succeeded, 0), Unsent: max(d.Unsent, 0),
 			P99: time.Duration(min(max(d.Latency.P99, 0), 1e9) * float64(time.Millisecond)),
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
+	kept "github.com/gabion-go/gabion/internal/recording"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/gabion-go/gabion/record"
 )
@@ -27,7 +28,7 @@ func recording(t *testing.T, name string) string {
 	t.Helper()
 	var file bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
-		w := record.NewWriter(&file, record.WithProgram(record.Program{Name: "shop"}),
+		w := record.NewWriter(&file, func(o *kept.Options) { o.Header.Program.Name = "shop" },
 			record.WithSettings(func(string) []policy.Setting {
 				return []policy.Setting{{Path: "retry.attempts", Value: "3", Source: "shop.yaml:7"}}
 			}))

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 )
 
 // Refused is the status of an attempt that found no connection: nothing was sent. A
@@ -63,7 +63,7 @@ type Past struct {
 	Policed    string    // its name in policy files; empty means the same
 	Begin      time.Time // of the first call; zero where that is not known
 	Clients    int       // processes that made the calls; 1 at least
-	Policy     []config.Change
+	Policy     []policyfile.Change
 	HasPolicy  bool // Policy is what was in force; without changes that is the default
 
 	Rows  []Row // in the order of their times

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gabion-go/gabion/record"
+	"github.com/gabion-go/gabion/internal/recording"
 )
 
 // The smallest sources that can be replayed.
@@ -273,8 +273,8 @@ func TestRefusedCallsMeetFailures(t *testing.T) {
 
 // Calls that have ended are not kept as if they were under way.
 func TestWhatIsUnderWayIsForgotten(t *testing.T) {
-	r := &reel{open: map[record.ID]*under{}, runs: map[int]bool{}}
-	for e, err := range record.Entries(strings.NewReader(smallRecording)) {
+	r := &reel{open: map[recording.ID]*under{}, runs: map[int]bool{}}
+	for e, err := range recording.Entries(strings.NewReader(smallRecording)) {
 		if err == nil {
 			err = r.take(&e, Options{})
 		}

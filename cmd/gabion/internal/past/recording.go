@@ -8,15 +8,15 @@ import (
 	"strings"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/recorded"
-	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
+	"github.com/gabion-go/gabion/internal/recording"
 	"github.com/gabion-go/gabion/policy"
-	"github.com/gabion-go/gabion/record"
 )
 
 // reel reads the recording of one dependency.
 type reel struct {
 	tape
-	open   map[record.ID]*under
+	open   map[recording.ID]*under
 	events int
 	runs   map[int]bool
 	policy string // the hash of the policy in force
@@ -33,10 +33,10 @@ type under struct {
 // calls before it.
 func readRecording(in io.Reader, o Options) (*Past, error) {
 	all := map[string]bool{}
-	r := &reel{open: map[record.ID]*under{}, runs: map[int]bool{}}
+	r := &reel{open: map[recording.ID]*under{}, runs: map[int]bool{}}
 	r.Kind, r.Clients = "a recording", 1
 	var ended error
-	for e, err := range record.Entries(in) {
+	for e, err := range recording.Entries(in) {
 		if err != nil {
 			ended = err
 			break
@@ -77,7 +77,7 @@ func readRecording(in io.Reader, o Options) (*Past, error) {
 	return r.develop(), nil
 }
 
-func (r *reel) take(e *record.Entry, o Options) error {
+func (r *reel) take(e *recording.Entry, o Options) error {
 	v := &e.Event
 	shift := int64(0)
 	if e.Origin != nil {
@@ -130,7 +130,7 @@ func (r *reel) take(e *record.Entry, o Options) error {
 }
 
 // settings reads what is said before the first event of the dependency.
-func (r *reel) settings(from *record.Origin) {
+func (r *reel) settings(from *recording.Origin) {
 	if r.policy == "" {
 		r.policy = from.Policy
 	}
@@ -147,10 +147,10 @@ func (r *reel) settings(from *record.Origin) {
 }
 
 // Change is a setting as a file says it.
-func Change(s policy.Setting) config.Change {
+func Change(s policy.Setting) policyfile.Change {
 	path, value := s.Path, s.Value
 	if section, off := strings.CutSuffix(path, ".off"); off {
 		path, value = section, "off"
 	}
-	return config.Change{Path: path, Value: value}
+	return policyfile.Change{Path: path, Value: value}
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/gabion-go/gabion/record"
+	"github.com/gabion-go/gabion/internal/recording"
 )
 
 // Open opens a recording. It refuses a folder.
@@ -32,15 +32,15 @@ func Problem(name string, ended error, events int) error {
 		before = "; what stands before it was read"
 	}
 	switch {
-	case errors.Is(ended, record.ErrCut) && events == 0:
+	case errors.Is(ended, recording.ErrCut) && events == 0:
 		return fmt.Errorf("%s: %w, before its first event", name, ended)
 	case ended == nil && events == 0:
 		return fmt.Errorf("%s is empty: it has no events. Is the writer attached (gabion.WithObserver, or Observe of a registry), and was a call made since?", name)
-	case ended == nil, errors.Is(ended, record.ErrCut):
+	case ended == nil, errors.Is(ended, recording.ErrCut):
 		return nil
 	case errors.As(ended, &path):
 		return ended
-	case errors.Is(ended, record.ErrLater):
+	case errors.Is(ended, recording.ErrLater):
 		return fmt.Errorf("%s: %w: a newer gabion command reads it%s", name, ended, before)
 	case events == 0:
 		return fmt.Errorf("%s: %w: is it a recording of gabion's?", name, ended)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/past"
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/lab"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -41,7 +42,7 @@ func (w *world) sides(against []string) ([]side, error) {
 		}
 		return err
 	}
-	var same []config.Change
+	var same []policyfile.Change
 	call := policy.FormatDuration(w.file.Policies[w.name].Resolved().Timeout.Call)
 	for _, s := range w.file.Explain(w.name) {
 		for _, fact := range facts {
@@ -51,13 +52,13 @@ func (w *world) sides(against []string) ([]side, error) {
 		}
 	}
 	if w.file.Policies[w.name].Resolved().Timeout.Call > 0 {
-		same = append(same, config.Change{Path: "timeout.call", Value: call})
+		same = append(same, policyfile.Change{Path: "timeout.call", Value: call})
 	}
 	if err := add("defaults", section(w.name, same)); err != nil {
 		return nil, err
 	}
 	for _, preset := range policy.PresetNames() {
-		changes := append([]config.Change{{Path: "preset", Value: preset}}, same...)
+		changes := append([]policyfile.Change{{Path: "preset", Value: preset}}, same...)
 		if f, err := parse(preset, section(w.name, changes)); err == nil { // some have other facts
 			all = append(all, side{name: "preset " + preset, options: lab.Options{Config: f, Alone: true}})
 		}

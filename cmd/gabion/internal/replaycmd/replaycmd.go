@@ -18,6 +18,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/labcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/past"
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/lab"
 )
 
@@ -202,8 +203,8 @@ func (r *request) world(name string) (*world, error) {
 }
 
 // changesOf is what a file says of a dependency that is not the default.
-func changesOf(f *config.File, dependency string) (changes []config.Change) {
-	for _, s := range f.Reveal(dependency) {
+func changesOf(f *config.File, dependency string) (changes []policyfile.Change) {
+	for _, s := range policyfile.Of(f).Reveal(dependency) {
 		if s.Source != "default" {
 			changes = append(changes, past.Change(s))
 		}

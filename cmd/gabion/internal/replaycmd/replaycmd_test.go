@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/past"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/lab"
 )
 
@@ -152,7 +153,7 @@ func TestSettingsBecomeASection(t *testing.T) {
 	}
 	text := section("db", changesOf(f, "db"))
 	again, err := parse("y", text)
-	if err != nil || again.YAML(true) != f.YAML(true) {
+	if err != nil || policyfile.Of(again).YAML(true) != policyfile.Of(f).YAML(true) {
 		t.Errorf("%v\n%s", err, text)
 	}
 	if text := section("db", nil); text != "  db: {}\n" {

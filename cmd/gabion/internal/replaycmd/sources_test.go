@@ -11,14 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/recording"
 	"github.com/gabion-go/gabion/policy"
-	"github.com/gabion-go/gabion/record"
 )
 
 // entries are the events of a recording.
-func entries(t testing.TB, recording []byte) (all []policy.Event) {
+func entries(t testing.TB, kept []byte) (all []policy.Event) {
 	t.Helper()
-	for e, err := range record.Entries(bytes.NewReader(recording)) {
+	for e, err := range recording.Entries(bytes.NewReader(kept)) {
 		if err != nil {
 			t.Fatal(err)
 		}

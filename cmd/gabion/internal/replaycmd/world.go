@@ -12,6 +12,7 @@ import (
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/past"
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -28,7 +29,7 @@ type world struct {
 }
 
 // newWorld makes a world with the policy that was in force, which changes say.
-func newWorld(p *past.Past, changes []config.Change) (*world, error) {
+func newWorld(p *past.Past, changes []policyfile.Change) (*world, error) {
 	w := &world{p: p, name: serviceName(p.Dependency)}
 	w.policies = section(w.name, changes)
 	var err error
@@ -57,7 +58,7 @@ func serviceName(dependency string) string {
 }
 
 // section writes settings as a policy file does.
-func section(name string, changes []config.Change) string {
+func section(name string, changes []policyfile.Change) string {
 	var b strings.Builder
 	if len(changes) == 0 {
 		return "  " + name + ": {}\n"

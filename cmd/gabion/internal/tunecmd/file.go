@@ -8,7 +8,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 
-	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/lab"
 )
 
@@ -18,11 +18,11 @@ func (r *request) propose(changes []lab.TuneChange) (string, error) {
 	if dependency == "" {
 		dependency = r.tuned()
 	}
-	made := make([]config.Change, len(changes))
+	made := make([]policyfile.Change, len(changes))
 	for i, c := range changes {
-		made[i] = config.Change{Dependency: dependency, Path: c.Path, Value: c.To}
+		made[i] = policyfile.Change{Dependency: dependency, Path: c.Path, Value: c.To}
 	}
-	r.edit, r.wrong = config.Edit(r.config, r.text, made)
+	r.edit, r.wrong = policyfile.Edit(r.config, r.text, made)
 	if r.wrong != nil {
 		return "", r.wrong
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/policyfile"
 	"github.com/gabion-go/gabion/lab"
 )
 
@@ -173,7 +174,7 @@ func (r *request) failed(err error) int {
 	var mistakes lab.Findings
 	var wrong config.Findings
 	var goal *lab.GoalError
-	var key *config.SetError
+	var key *policyfile.SetError
 	var path *fs.PathError
 	switch {
 	case errors.As(err, &mistakes), errors.As(err, &wrong):

@@ -47,7 +47,7 @@ var alerts = []alert{
 		summary:  subject + because + "{{ $value | humanize }} requests for each call",
 		means:    "Retries and hedges send more than 20 % more requests than there are calls. If the dependency fails because it is overloaded, they keep it down.",
 		look:     "The panel \"Amplification\" says since when. \"Retries by code\" says what is being repeated. Are requests sent again below (`gabion_resent_below_total`), or retried by another layer above or below gabion?",
-		do:       "If the dependency is overloaded, switch retries off: `gabion.SetRetries(false)` for the process, `Dependency.SetRetries(false)` for one. Then lower `retry.attempts` or the budget. Switch off the retries of every other layer.",
+		do:       "If the dependency is overloaded, switch retries off: `gabion.SetRetries(false)` for the process, `Dependency.Retries().Stop(0)` for one. Then lower `retry.attempts` or the budget. Switch off the retries of every other layer.",
 		fires:    map[string]string{`gabion_attempts_total{kind="retry",result="server"}`: "0+30x80"},
 		labels:   map[string]string{"job": "shop", "dependency": "pay"},
 	},

@@ -1,18 +1,13 @@
-// Package record keeps gabion's events as JSON lines: one object per event, in the
-// order in which they were observed. A recording can be read again, shown and compared.
-//
-// Its first line is a header, which says what program wrote it ([Header]). Before the
-// first event of a dependency a line says when the dependency's clock was at zero, and
-// which policy was in force ([Origin]). A file that a second run appended to has a second
-// header, and its calls are named by both numbers ([ID]). Recordings without such lines,
-// as earlier versions wrote them, are read as well.
-package record
+// Package recording is the form of gabion's recordings, and reads them for tools: package record writes them, and has
+// their events for users.
+package recording
 
 import (
 	"fmt"
 	"math"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -49,8 +44,8 @@ type line struct {
 	Count      int64           `json:"count,omitempty"`
 }
 
-// lineOf is e as it is written.
-func lineOf(e policy.Event) line {
+// EventLine is e as it is written.
+func EventLine(e policy.Event) any {
 	l := line{
 		At: int64(e.At), Kind: e.Kind.String(), Dependency: e.Dependency, Operation: e.Operation,
 		Partition: e.Partition, Call: e.Call, Seq: e.Seq, Attempt: int(e.Attempt), Hedge: e.Hedge,
@@ -73,6 +68,11 @@ func lineOf(e policy.Event) line {
 	return l
 }
 
+// LostLine is what is written once events can be written again.
+func LostLine(at policy.Instant, lost int64) any {
+	return line{At: int64(at), Kind: policy.KindEventsLost.String(), Count: lost}
+}
+
 // decided is how an earlier attempt had ended; empty where there was none.
 func decided(c policy.Class) string {
 	if c == policy.ClassUndecided {
@@ -92,8 +92,8 @@ func (l *line) event() (e policy.Event, err error) {
 	switch {
 	case l.Kind == "":
 		return policy.Event{}, fmt.Errorf("no kind: not an event")
-	case l.Hedges < 0 || l.Hedges > policy.MaxSends:
-		return policy.Event{}, fmt.Errorf("hedges %d: there are none above %d", l.Hedges, policy.MaxSends)
+	case l.Hedges < 0 || l.Hedges > terms.MaxSends:
+		return policy.Event{}, fmt.Errorf("hedges %d: there are none above %d", l.Hedges, terms.MaxSends)
 	case l.Attempt < 0 || l.Attempt > mostAttempts(l.Kind):
 		return policy.Event{}, fmt.Errorf("attempt %d: there are none above %d", l.Attempt, mostAttempts(l.Kind))
 	}
@@ -115,7 +115,7 @@ func mostAttempts(kind string) int {
 	case policy.KindKeyDecided.String(), policy.KindMessageDisposed.String():
 		return math.MaxUint8
 	}
-	return policy.MaxSends
+	return terms.MaxSends
 }
 
 // find sets v to the value whose text that is. No text leaves it zero.

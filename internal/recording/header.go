@@ -1,9 +1,6 @@
-package record
+package recording
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -12,8 +9,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// Version is the version of the lines that this package writes. It reads those before it,
-// too.
+// Version is the version of the lines that are written. Those before it are read, too.
 const Version = 1
 
 // The kinds of the lines that are no events.
@@ -74,7 +70,7 @@ func ThisProgram() Program {
 type Origin struct {
 	Dependency string    `json:"dependency"`
 	Zero       time.Time `json:"zero"`             // the wall clock at instant zero, within a second
-	Policy     string    `json:"policy,omitempty"` // PolicyHash of its policy; empty where it is not known
+	Policy     string    `json:"policy,omitempty"` // record.PolicyHash of its policy; empty where it is not known
 
 	// Settings are the effective values of its policy, if the program said them.
 	Settings []policy.Setting `json:"settings,omitempty"`
@@ -92,20 +88,16 @@ type originLine struct {
 	Origin
 }
 
-// PolicyHash returns a short name for what a policy means, "sha256:…": two policies that
-// mean the same have the same, whatever was left out of them. Versions of gabion with
-// other fields or defaults give other names.
-func PolicyHash(p policy.Policy) string {
-	p = p.Resolved().Clone()
-	for _, list := range []*[]int{&p.HTTP.Transient, &p.HTTP.Permanent} {
-		if len(*list) == 0 {
-			*list = nil
-		}
-	}
-	text, err := json.Marshal(p)
-	if err != nil {
-		return "" // a number that no policy can have, such as NaN
-	}
-	sum := sha256.Sum256(text)
-	return "sha256:" + hex.EncodeToString(sum[:])
+// Options say of a recording what its writer can't know. The zero Options say nothing.
+type Options struct {
+	Header   Header
+	Zero     time.Time // of a simulation: what all instants count from
+	Policies func(dependency string) (policy.Policy, bool)
+	Settings func(dependency string) []policy.Setting
 }
+
+// HeaderLine is a header as it is written.
+func HeaderLine(h Header) any { return headerLine{kindHeader, h} }
+
+// OriginLine is an origin as it is written.
+func OriginLine(o Origin) any { return originLine{kindOrigin, o} }

@@ -1,11 +1,14 @@
-package fleet
+// Package fleetlook reads all that a store has of a fleet, for gabion fleet and its page.
+package fleetlook
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	gabionfleet "github.com/gabion-go/gabion/fleet"
 	"github.com/gabion-go/gabion/internal/fleet"
 )
 
@@ -18,17 +21,17 @@ type View struct {
 	Divided time.Time
 
 	// Members are the processes, by ID, those included whose report has not run out yet.
-	Members []MemberView
+	Members []Member
 
 	// Overrides are those that are in force and those that are kept for the audit, the oldest first.
-	Overrides []Override
+	Overrides []gabionfleet.Override
 
 	// Unread says what could not be read, such as records of a newer release.
 	Unread []string
 }
 
-// MemberView is a process as its last report has it.
-type MemberView struct {
+// Member is a process as its last report has it.
+type Member struct {
 	ID       string
 	Version  string    // of the program, if it says one
 	Policies string    // a hash of its policies: equal ones are equal
@@ -37,12 +40,12 @@ type MemberView struct {
 	Lost     bool      // it could not reach the store before this report
 	Until    time.Time // when its shares end; zero if it has none
 
-	Dependencies []DependencyView // by name
-	Shares       []Share
+	Dependencies []Dependency // by name
+	Shares       []gabionfleet.Share
 }
 
-// DependencyView is a dependency as one process sees it, since that process began.
-type DependencyView struct {
+// Dependency is a dependency as one process sees it, since that process began.
+type Dependency struct {
 	Name      string
 	Calls     int64 // that have ended
 	Succeeded int64
@@ -52,28 +55,27 @@ type DependencyView struct {
 }
 
 // Look reads all that a store has of a fleet.
-func Look(ctx context.Context, s Store, name string) (*View, error) {
-	if err := validFleet(name); err != nil {
+func Look(ctx context.Context, s gabionfleet.Store, name string) (*View, error) {
+	w := &whole{store: s, name: name}
+	all, _, err := gabionfleet.Overrides(ctx, w, name)
+	if !w.answered {
 		return nil, err
 	}
-	r, err := s.Do(ctx, Batch{Get: []string{poolKey(name), overridesKey(name)}, List: podsKey(name)})
+	r := &w.result
+	v := &View{Now: r.Now, Overrides: all}
 	if err != nil {
-		return nil, err
-	}
-	v := &View{Now: r.Now}
-	if v.Overrides, err = parseOverrides(r.Items[overridesKey(name)].Value); err != nil {
 		v.unread("overrides", err)
 	}
 	var pool *fleet.Pool
-	if item, found := r.Items[poolKey(name)]; found {
+	if item, found := r.Items[fleet.PoolKey(name)]; found {
 		if pool, err = fleet.ParsePool(item.Value); err != nil {
 			v.unread("shares", err)
 		} else {
 			v.Divided = time.UnixMicro(pool.At)
 		}
 	}
-	for _, key := range sorted(r.Items) {
-		id, isPod := strings.CutPrefix(key, podsKey(name))
+	for _, key := range slices.Sorted(maps.Keys(r.Items)) {
+		id, isPod := strings.CutPrefix(key, fleet.PodsKey(name))
 		if !isPod {
 			continue
 		}
@@ -89,15 +91,15 @@ func Look(ctx context.Context, s Store, name string) (*View, error) {
 
 func (v *View) unread(what string, err error) { v.Unread = append(v.Unread, what+": "+err.Error()) }
 
-func memberView(r *fleet.Report, pool *fleet.Pool) MemberView {
-	p, _ := factsIn[processFacts](r, process)
-	m := MemberView{ID: r.ID, Version: p.Version, Policies: p.Policies, Left: r.Leaves, Lost: p.Lost}
+func memberView(r *fleet.Report, pool *fleet.Pool) Member {
+	p, _ := fleet.FactsIn[fleet.ProcessFacts](r, fleet.Process)
+	m := Member{ID: r.ID, Version: p.Version, Policies: p.Policies, Left: r.Leaves, Lost: p.Lost}
 	if p.At > 0 {
 		m.Reported = time.UnixMilli(p.At)
 	}
-	for _, name := range sorted(r.Facts) {
-		if f, ok := factsIn[dependencyFacts](r, name); ok && name != process {
-			m.Dependencies = append(m.Dependencies, DependencyView{
+	for _, name := range slices.Sorted(maps.Keys(r.Facts)) {
+		if f, ok := fleet.FactsIn[fleet.DependencyFacts](r, name); ok && name != fleet.Process {
+			m.Dependencies = append(m.Dependencies, Dependency{
 				Name: name, Calls: f.Calls, Succeeded: f.Succeeded, Unsent: f.Refused, Open: f.Open, P99: time.Duration(f.P99) * time.Microsecond,
 			})
 		}
@@ -108,8 +110,8 @@ func memberView(r *fleet.Report, pool *fleet.Pool) MemberView {
 	}
 	for i := range r.Demands {
 		d := &r.Demands[i]
-		dependency, limit := dependencyOf(d.Resource)
-		one := Share{Dependency: dependency, Limit: limit, Of: d.Total, Wants: d.Want}
+		dependency, limit := fleet.DependencyOf(d.Resource)
+		one := gabionfleet.Share{Dependency: dependency, Limit: limit, Of: d.Total, Wants: d.Want}
 		if pod != nil {
 			at := slices.IndexFunc(pool.Resources, func(res fleet.Resource) bool { return res.Name == d.Resource })
 			if at >= 0 {
@@ -119,4 +121,19 @@ func memberView(r *fleet.Report, pool *fleet.Pool) MemberView {
 		m.Shares = append(m.Shares, one)
 	}
 	return m
+}
+
+// whole asks a store for the whole fleet where its overrides are asked for: one request is of one moment.
+type whole struct {
+	store    gabionfleet.Store
+	name     string
+	result   gabionfleet.Result
+	answered bool
+}
+
+func (w *whole) Do(ctx context.Context, b gabionfleet.Batch) (gabionfleet.Result, error) {
+	b.Get, b.List = append(b.Get, fleet.PoolKey(w.name)), fleet.PodsKey(w.name)
+	r, err := w.store.Do(ctx, b)
+	w.result, w.answered = r, err == nil
+	return r, err
 }
