@@ -135,6 +135,7 @@ var plan = map[string]room{
 	"internal/testfleet":       {floor: basement, also: []string{"fleet"}},                             // uses stores while their servers break
 	"internal/facts":           {floor: basement, also: []string{"internal/yamlstrict", "policy"}},     // what a file says for the linter, read by config
 	"internal/testsplit":       {floor: basement, also: []string{"idempotency", "internal/testproxy"}}, // the network between a handler and its database breaks
+	"internal/testshop":        {floor: basement, also: []string{"idempotency"}},                       // a service whose work has effects in its database
 	"internal/suggest":         {floor: basement},
 	"internal/spelled":         {floor: basement, also: []string{"internal/yamlstrict", "policy"}}, // a policy's values, with the keys that a file has
 	"internal/finding":         {floor: basement},
