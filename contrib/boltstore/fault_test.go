@@ -73,7 +73,7 @@ func TestPoisonedByTheFirstFault(t *testing.T) {
 func fault(t *testing.T, strace, call, errno string, n, clients int) {
 	file := newFile(t)
 	calls := file + ".calls"
-	w := run(t, file, "f", clients, 100_000, 0, strace, "-f", "--seccomp-bpf", "-o", calls,
+	w := run(t, file, "f", clients, 100_000, strace, "-f", "--seccomp-bpf", "-o", calls,
 		"-e", "trace="+call+",write", "-e", fmt.Sprintf("inject=%s:error=%s:when=%d", call, errno, n))
 	if w.poisoned == 0 {
 		t.Errorf("the store was not poisoned")
@@ -114,7 +114,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "records")
 	for n, limit := range []int{1 << 20, 20 << 20} {
-		w := run(t, file, strconv.Itoa(n), 8, 100_000, 0, "env", childLimit+"="+strconv.Itoa(limit))
+		w := run(t, file, strconv.Itoa(n), 8, 100_000, "env", childLimit+"="+strconv.Itoa(limit))
 		if w.poisoned == 0 || len(w.done) == 0 {
 			t.Errorf("limit %d: %d faults, %d done", limit, w.poisoned, len(w.done))
 		}

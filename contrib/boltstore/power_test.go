@@ -32,7 +32,7 @@ func TestPowerCuts(t *testing.T) {
 	strace := straceOrSkip(t)
 	file := newFile(t)
 	trace := file + ".calls"
-	run(t, file, "p", 6, 15, 0, "env", childWatched+"=1", strace, "-f", "--seccomp-bpf", "-xx", "-s", "300000", "-o", trace,
+	run(t, file, "p", 6, 15, "env", childWatched+"=1", strace, "-f", "--seccomp-bpf", "-xx", "-s", "300000", "-o", trace,
 		"-e", "trace=pwrite64,ftruncate,fdatasync,fsync,write", "-e", "inject=fdatasync:delay_enter=2000") // time to look at what is not synced
 	calls := readCalls(t, trace)
 	acknowledged := 0
@@ -69,7 +69,7 @@ func TestOpenSettlesTheFile(t *testing.T) {
 	file := newFile(t)
 	trace := file + ".calls"
 	for n := range 2 {
-		run(t, file, strconv.Itoa(n), 1, 1, 0, strace, "-f", "--seccomp-bpf", "-xx", "-s", "300000", "-o", trace,
+		run(t, file, strconv.Itoa(n), 1, 1, strace, "-f", "--seccomp-bpf", "-xx", "-s", "300000", "-o", trace,
 			"-e", "trace=pwrite64,fdatasync,fsync,write")
 	}
 	calls := readCalls(t, trace)
@@ -140,7 +140,7 @@ func said(calls []call) *witness {
 			out.Write(c.data)
 		}
 	}
-	w := &witness{first: make(chan struct{})}
+	w := &witness{}
 	w.read(&out)
 	return w
 }

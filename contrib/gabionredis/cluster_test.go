@@ -2,11 +2,7 @@ package gabionredis_test
 
 import (
 	"errors"
-	"net"
-	"strconv"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -16,47 +12,12 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// cluster starts two masters that share the slots, and returns their addresses.
-func cluster(t *testing.T) (addrs []string) {
-	const masters, slots = 2, 16384
-	var nodes []*redis.Client
-	for n := range masters {
-		bus := testservers.FreePorts(t, 1)[0]
-		addr := testservers.Redis(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus))
-		node := redis.NewClient(&redis.Options{Addr: addr})
-		t.Cleanup(func() { node.Close() })
-		if err := node.ClusterAddSlotsRange(t.Context(), n*slots/masters, (n+1)*slots/masters-1).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if n > 0 {
-			host, port, _ := net.SplitHostPort(addr)
-			if err := nodes[0].Do(t.Context(), "CLUSTER", "MEET", host, port, bus).Err(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		nodes, addrs = append(nodes, node), append(addrs, addr)
-	}
-	for _, node := range nodes {
-		for limit := time.Now().Add(time.Minute); ; {
-			info := node.ClusterInfo(t.Context()).Val()
-			if strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_size:2") {
-				break
-			}
-			if time.Now().After(limit) {
-				t.Fatalf("the cluster does not form: %s", info)
-			}
-			<-time.After(10 * time.Millisecond)
-		}
-	}
-	return addrs
-}
-
 // A ClusterClient repeats what broke off in the loop that follows MOVED, and does not under
 // gabion.
 func TestAClusterDoesNotRepeatWhatCounts(t *testing.T) {
 	w := &wire{mark: []byte("KEY")}
 	d := gabion.New("cluster", quick())
-	o := &redis.ClusterOptions{Addrs: cluster(t), ContextTimeoutEnabled: true, Dialer: w.dial, DisableIdentity: true}
+	o := &redis.ClusterOptions{Addrs: testservers.RedisCluster(t, 2), ContextTimeoutEnabled: true, Dialer: w.dial, DisableIdentity: true}
 	run := func(use bool) (*redis.ClusterClient, func(name string, f func(c *redis.ClusterClient) error, again bool)) {
 		c := redis.NewClusterClient(o)
 		t.Cleanup(func() { c.Close() })

@@ -13,6 +13,7 @@ import (
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/internal/testproxy"
 	"github.com/gabion-go/gabion/internal/testservers"
+	"github.com/gabion-go/gabion/internal/testshop"
 )
 
 // 46: the connection breaks when COMMIT was sent. Only the database can tell the two cases apart, and
@@ -35,18 +36,12 @@ func TestAnswersAreLost(t *testing.T) {
 			p := testproxy.New(t, server.Addr)
 			s.db.Close()
 			s.db, s.store = open(t, strings.Replace(server.DSN, server.Addr, p.Addr, 1))
-			h, err := idempotency.New(idempotency.Global, s.store, http.HandlerFunc(s.serve), idempotency.Config{
-				RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx, Observer: quiet{}},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.h = h
-			s.work = func(w http.ResponseWriter, r *http.Request) {
+			s.H = s.Handler(s.store, 0)
+			s.Work = func(w http.ResponseWriter, r *http.Request) {
 				p.Set(c.fault)
-				status(201)(w, r)
+				testshop.Status(201)(w, r)
 			}
-			w := s.post("k", "x")
+			w := s.Post("k", "x")
 			if w.Code != 503 || !strings.Contains(w.Body.String(), c.says) || w.Header().Get("Location") != "" {
 				t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 			}
@@ -54,17 +49,17 @@ func TestAnswersAreLost(t *testing.T) {
 				t.Errorf("%d faults, want 1", n)
 			}
 			p.Set(testproxy.Fault{})
-			s.work = status(201)
+			s.Work = testshop.Status(201)
 			for limit := time.Now().Add(time.Minute); ; { // the server is still committing, or notices by and by that its client has gone
-				w = s.post("k", "x")
+				w = s.Post("k", "x")
 				if w.Code != 409 || time.Now().After(limit) {
 					break
 				}
 			}
-			if again := s.runs.Load() == 2; w.Code != 201 || replayed(w) != c.replays || again == c.replays {
-				t.Errorf("the retry: %d %s, replayed: %v after %d runs", w.Code, w.Body, replayed(w), s.runs.Load())
+			if again := s.Runs.Load() == 2; w.Code != 201 || testshop.Replayed(w) != c.replays || again == c.replays {
+				t.Errorf("the retry: %d %s, replayed: %v after %d runs", w.Code, w.Body, testshop.Replayed(w), s.Runs.Load())
 			}
-			s.wantEffects(1)
+			s.WantEffects(1)
 		})
 	}
 }
@@ -75,7 +70,7 @@ func TestKilledServerKeepsWhatItAcknowledged(t *testing.T) {
 	server := testservers.StartMariaDB(t, "innodb-flush-log-at-trx-commit=1")
 	s := newShop(t, server.DSN)
 	for round := range 3 {
-		s.exec("DELETE FROM effects")
+		s.Exec("DELETE FROM effects")
 		var mu sync.Mutex
 		acknowledged := map[string]idempotency.State{}
 		var all sync.WaitGroup
@@ -130,6 +125,6 @@ func TestKilledServerKeepsWhatItAcknowledged(t *testing.T) {
 		if effects != records || effects < done {
 			t.Errorf("round %d: %d effects of %d records, %d were acknowledged", round, effects, records, done)
 		}
-		s.exec("DELETE FROM records")
+		s.Exec("DELETE FROM records")
 	}
 }

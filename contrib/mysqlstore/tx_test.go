@@ -16,6 +16,7 @@ import (
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
 	"github.com/gabion-go/gabion/idempotencytest"
 	"github.com/gabion-go/gabion/internal/testservers"
+	"github.com/gabion-go/gabion/internal/testshop"
 )
 
 // TestTx has one server for all its cases: to start one takes longer than they do.
@@ -44,10 +45,7 @@ func TestTx(t *testing.T) {
 func TestEffects(t *testing.T) {
 	s := newShop(t, testservers.MariaDB(t))
 	idempotencytest.RunTx(t, func(testing.TB) idempotencytest.Effects {
-		return idempotencytest.Effects{Store: s.store, Add: effect, Count: func(ctx context.Context) (n int, err error) {
-			err = s.witness.QueryRowContext(ctx, "SELECT count(*) FROM effects").Scan(&n)
-			return n, err
-		}}
+		return idempotencytest.Effects{Store: s.store, Add: effect, Count: s.DB.Count}
 	})
 }
 
@@ -83,31 +81,14 @@ func (s *shop) deadlock(ctx context.Context) error {
 }
 
 func (s *shop) accounts() {
-	s.exec("DROP TABLE IF EXISTS accounts")
-	s.exec("CREATE TABLE accounts (n integer PRIMARY KEY) ENGINE=InnoDB")
-	s.exec("INSERT INTO accounts VALUES (1), (2)")
+	s.Exec("DROP TABLE IF EXISTS accounts")
+	s.Exec("CREATE TABLE accounts (n integer PRIMARY KEY) ENGINE=InnoDB")
+	s.Exec("INSERT INTO accounts VALUES (1), (2)")
 }
 
 func deadlocked(s *shop) {
 	s.accounts()
-	for _, answer := range []int{500, 409, 201} { // forgotten, kept, committed
-		s.exec("DELETE FROM effects")
-		s.runs.Store(0)
-		s.work = func(w http.ResponseWriter, r *http.Request) {
-			if s.runs.Load() > 1 {
-				status(201)(w, r)
-				return
-			}
-			sqlstore.Failed(r.Context(), s.deadlock(r.Context()))
-			w.Header().Set("Leak", "yes")
-			http.Error(w, "leak", answer)
-		}
-		w := s.post(fmt.Sprint(answer), "x")
-		if w.Code != 201 || w.Body.String() != "body" || w.Header().Get("Leak") != "" || s.runs.Load() != 2 {
-			s.Errorf("%d: %d after %d runs: %q %v", answer, w.Code, s.runs.Load(), w.Body, w.Header())
-		}
-		s.wantEffects(1)
-	}
+	s.RunsAgain("deadlock", 2, s.deadlock)
 	runs := 0
 	a, err := s.store.Do(s.Context(), claim("do"), func(ctx context.Context, _ *sql.Tx) (idempotency.Result, error) {
 		if runs++; runs == 1 {
@@ -118,7 +99,7 @@ func deadlocked(s *shop) {
 	if err != nil || a.Decision != idempotency.DecisionRun || runs != 2 {
 		s.Errorf("Do: %v after %d runs, %v", a.Decision, runs, err)
 	}
-	s.wantEffects(2)
+	s.WantEffects(2)
 }
 
 // After 1205 the server has undone one statement. What came before it must not stay.
@@ -153,30 +134,30 @@ func waitedInVain(s *shop) {
 	if err != nil || a.Decision != idempotency.DecisionRun || runs != 2 {
 		s.Errorf("%v after %d runs, %v", a.Decision, runs, err)
 	}
-	s.wantEffects(1)
+	s.WantEffects(1)
 }
 
 // The server would make each statement after a deadlock a transaction of its own.
 func goesOn(s *shop) {
 	s.accounts()
 	for answer, sent := range map[int]int{201: 503, 422: 503, 500: 503} {
-		s.exec("DELETE FROM effects")
-		s.work = func(w http.ResponseWriter, r *http.Request) {
+		s.Exec("DELETE FROM effects")
+		s.Work = func(w http.ResponseWriter, r *http.Request) {
 			_ = s.deadlock(r.Context())
 			if err := effect(r.Context()); err != nil {
 				s.Errorf("the statement after: %v", err)
 			}
-			status(answer)(w, r)
+			testshop.Status(answer)(w, r)
 		}
-		if w := s.post(fmt.Sprint(answer), "x"); w.Code != sent {
+		if w := s.Post(fmt.Sprint(answer), "x"); w.Code != sent {
 			s.Errorf("the work answered %d, its client got %d %s", answer, w.Code, w.Body)
 		}
-		s.wantEffects(0)
-		s.work = status(201)
-		if w := s.post(fmt.Sprint(answer), "x"); w.Code != 201 || replayed(w) {
+		s.WantEffects(0)
+		s.Work = testshop.Status(201)
+		if w := s.Post(fmt.Sprint(answer), "x"); w.Code != 201 || testshop.Replayed(w) {
 			s.Errorf("%d: then %d %s", answer, w.Code, w.Body)
 		}
-		s.wantEffects(1)
+		s.WantEffects(1)
 	}
 }
 
@@ -189,27 +170,27 @@ func endsTransaction(s *shop) {
 	} {
 		for _, before := range []string{"no record", "an expired record"} {
 			for _, answer := range []int{201, 422, 500} {
-				s.exec("DELETE FROM records")
-				s.work = status(201)
+				s.Exec("DELETE FROM records")
+				s.Work = testshop.Status(201)
 				if before != "no record" {
-					s.post("k", "x")
-					s.exec("UPDATE records SET expires = 1")
+					s.Post("k", "x")
+					s.Exec("UPDATE records SET expires = 1")
 				}
-				s.exec("DELETE FROM effects")
-				s.runs.Store(0)
-				s.work = func(w http.ResponseWriter, r *http.Request) {
+				s.Exec("DELETE FROM effects")
+				s.Runs.Store(0)
+				s.Work = func(w http.ResponseWriter, r *http.Request) {
 					for _, text := range []string{c.end, c.then} {
 						if err := run(r.Context(), text); text != "" && err != nil {
 							s.Errorf("%s: %v", text, err)
 						}
 					}
-					status(answer)(w, r)
+					testshop.Status(answer)(w, r)
 				}
-				if w := s.post("k", "x"); w.Code != 503 || !strings.Contains(w.Body.String(), "outcome-unknown") || s.runs.Load() != 1 {
-					s.Errorf("%v, %s, %d: %d %s after %d runs", c, before, answer, w.Code, w.Body, s.runs.Load())
+				if w := s.Post("k", "x"); w.Code != 503 || !strings.Contains(w.Body.String(), "outcome-unknown") || s.Runs.Load() != 1 {
+					s.Errorf("%v, %s, %d: %d %s after %d runs", c, before, answer, w.Code, w.Body, s.Runs.Load())
 				}
 				if strings.HasPrefix(c.end, "ROLLBACK") {
-					s.wantEffects(0)
+					s.WantEffects(0)
 				}
 				if answer == 500 { // what is left is swept, or claimed anew
 					if _, err := s.store.Sweep(s.Context(), 10); err != nil {
@@ -219,8 +200,8 @@ func endsTransaction(s *shop) {
 						s.Errorf("%v: left is %+v, %v", c, r, err)
 					}
 				}
-				s.work = status(201)
-				if w := s.post("k", "x"); w.Code != 201 || replayed(w) {
+				s.Work = testshop.Status(201)
+				if w := s.Post("k", "x"); w.Code != 201 || testshop.Replayed(w) {
 					s.Errorf("%v, %s, %d: then %d %s", c, before, answer, w.Code, w.Body)
 				}
 			}
@@ -233,13 +214,13 @@ const hundred = 100
 
 func others(s *shop) {
 	for _, before := range []string{"no record", "an expired record"} {
-		s.work = status(201)
+		s.Work = testshop.Status(201)
 		if before != "no record" {
-			s.post("k", "x")
-			s.exec("UPDATE records SET expires = 1")
+			s.Post("k", "x")
+			s.Exec("UPDATE records SET expires = 1")
 		}
-		s.work = func(w http.ResponseWriter, r *http.Request) {
-			s.work = status(201)
+		s.Work = func(w http.ResponseWriter, r *http.Request) {
+			s.Work = testshop.Status(201)
 			ctx, cancel := context.WithTimeout(r.Context(), 20*time.Second)
 			defer cancel()
 			var all sync.WaitGroup
@@ -263,33 +244,33 @@ func others(s *shop) {
 			if _, err := s.store.Sweep(ctx, 10); err != nil {
 				s.Errorf("sweep: %v", err)
 			}
-			status(201)(w, r)
+			testshop.Status(201)(w, r)
 		}
-		if w := s.post("k", "x"); w.Code != 201 {
+		if w := s.Post("k", "x"); w.Code != 201 {
 			s.Errorf("%s: %d %s", before, w.Code, w.Body)
 		}
 	}
 }
 
 func duplicate(s *shop) {
-	s.work = func(w http.ResponseWriter, r *http.Request) {
-		s.work = status(201)
+	s.Work = func(w http.ResponseWriter, r *http.Request) {
+		s.Work = testshop.Status(201)
 		start := time.Now()
-		if again := s.post("k", "x"); again.Code != 409 {
+		if again := s.Post("k", "x"); again.Code != 409 {
 			s.Errorf("%d %s", again.Code, again.Body)
 		}
 		if took := time.Since(start); took > 10*time.Second { // and not the server's 50 s
 			s.Errorf("told after %v", took)
 		}
-		status(201)(w, r)
+		testshop.Status(201)(w, r)
 	}
-	if w := s.post("k", "x"); w.Code != 201 || s.runs.Load() != 1 {
-		s.Errorf("%d %s after %d runs", w.Code, w.Body, s.runs.Load())
+	if w := s.Post("k", "x"); w.Code != 201 || s.Runs.Load() != 1 {
+		s.Errorf("%d %s after %d runs", w.Code, w.Body, s.Runs.Load())
 	}
-	if w := s.post("k", "x"); w.Code != 201 || !replayed(w) {
+	if w := s.Post("k", "x"); w.Code != 201 || !testshop.Replayed(w) {
 		s.Errorf("%d %s", w.Code, w.Body)
 	}
-	s.wantEffects(1)
+	s.WantEffects(1)
 }
 
 func ownTransaction(s *shop) {
@@ -314,7 +295,7 @@ func ownTransaction(s *shop) {
 			s.Fatal(err)
 		}
 	}
-	s.wantEffects(1)
+	s.WantEffects(1)
 
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -385,11 +366,11 @@ func asTheyWere(s *shop) {
 		})
 		done.Wait()
 		cancel()
-		s.exec("DELETE FROM effects")
+		s.Exec("DELETE FROM effects")
 		if _, err := s.db.ExecContext(s.Context(), "INSERT INTO effects VALUES (1)"); err != nil {
 			s.Errorf("%s: then %v", name, err)
 		}
-		s.wantEffects(1)
+		s.WantEffects(1)
 		var on, now int
 		if err := s.db.QueryRowContext(s.Context(), "SELECT @@autocommit, @@innodb_lock_wait_timeout").Scan(&on, &now); err != nil || on != 1 || now != wait {
 			s.Errorf("%s: autocommit %d, wait %d s, %v", name, on, now, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/contrib/natsmsg/internal/testnats"
 	"github.com/gabion-go/gabion/messages/consumer"
 	"github.com/gabion-go/gabion/messages/deadletter"
 	"github.com/gabion-go/gabion/messages/inbox"
@@ -294,8 +295,7 @@ func TestABrokerThatRestartsIsConsumedFurther(t *testing.T) {
 	r.settled()
 	_, port, _ := strings.Cut(strings.TrimPrefix(r.node.ClientURL(), "nats://"), ":")
 	fmt.Sscan(port, &r.port)
-	r.node.Shutdown()
-	r.node.WaitForShutdown()
+	testnats.Stop(r.node)
 	r.startServer()
 	r.eventually("connected again, and the stream is there", func() bool {
 		ctx, cancel := context.WithTimeout(r.Context(), time.Second) // a request to a broker that starts may have no answer

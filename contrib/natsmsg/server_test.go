@@ -15,6 +15,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/contrib/natsmsg/internal/testnats"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/messages/consumer"
 	"github.com/gabion-go/gabion/messages/deadletter"
@@ -69,9 +70,8 @@ var unhurried = policy.Policy{
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	r := &rig{TB: t, dir: t.TempDir(), policy: unhurried, port: -1}
+	r := &rig{TB: t, dir: t.TempDir(), policy: unhurried}
 	r.startServer()
-	t.Cleanup(func() { r.node.Shutdown(); r.node.WaitForShutdown() })
 	r.begin()
 	return r
 }
@@ -86,7 +86,7 @@ func (r *rig) begin() {
 	r.cfg = jetstream.ConsumerConfig{Durable: durable, AckPolicy: jetstream.AckExplicitPolicy, FilterSubject: "orders.>", AckWait: 20 * time.Second, MaxDeliver: -1}
 	r.options.Logger = quietLog
 	r.inbox.RunnerConfig = idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute, Observer: quiet{}}
-	r.js = r.connect()
+	r.js = testnats.Connect(r, r.url)
 	_, err = r.js.CreateStream(r.Context(), jetstream.StreamConfig{Name: stream, Subjects: []string{"orders.>", "letters"}, Duplicates: 100 * time.Millisecond})
 	if err != nil {
 		r.Fatal(err)
@@ -95,29 +95,8 @@ func (r *rig) begin() {
 
 func (r *rig) startServer() {
 	r.Helper()
-	node, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: r.port, JetStream: true, StoreDir: r.dir, NoSigs: true, NoLog: true})
-	if err != nil {
-		r.Fatal(err)
-	}
-	node.Start()
-	if !node.ReadyForConnections(patience) {
-		r.Fatal("the broker does not start")
-	}
-	r.node, r.url = node, node.ClientURL()
-}
-
-func (r *rig) connect() jetstream.JetStream {
-	r.Helper()
-	nc, err := nats.Connect(r.url, nats.Timeout(patience), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(time.Millisecond, time.Millisecond))
-	if err != nil {
-		r.Fatal(err)
-	}
-	r.Cleanup(nc.Close)
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(patience))
-	if err != nil {
-		r.Fatal(err)
-	}
-	return js
+	r.node = testnats.Serve(r, testnats.Settings{Dir: r.dir, Port: r.port, Lazy: true})
+	r.url = r.node.ClientURL()
 }
 
 // make makes the durable and what consumes it.

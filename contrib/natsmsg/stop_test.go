@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/gabion-go/gabion/contrib/natsmsg/internal/testnats"
 	"github.com/gabion-go/gabion/messages/consumer"
 	"github.com/gabion-go/gabion/messages/inbox"
 	"github.com/gabion-go/gabion/messages/message"
@@ -53,14 +54,8 @@ func TestStoppingGivesBackWhatWasNotBegun(t *testing.T) {
 	}
 	r.settled()
 	r.eventually("no goroutine and no subscription is left", func() bool {
-		return !strings.Contains(stacks(), "natsmsg.(*subscription)") && r.js.Conn().NumSubscriptions() <= subscriptions+1 // of requests
+		return len(testnats.Stacks("natsmsg.(*subscription)")) == 0 && r.js.Conn().NumSubscriptions() <= subscriptions+1 // of requests
 	})
-}
-
-// stacks returns what all goroutines do: the broker's are in this process, too.
-func stacks() string {
-	text := make([]byte, 1<<20)
-	return string(text[:runtime.Stack(text, true)])
 }
 
 func TestWorkThatOutlastsTheGraceSeesItsContextEnd(t *testing.T) {

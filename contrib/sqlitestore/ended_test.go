@@ -16,6 +16,7 @@ import (
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
 	"github.com/gabion-go/gabion/internal/testservers"
+	"github.com/gabion-go/gabion/internal/testshop"
 	"modernc.org/sqlite"
 )
 
@@ -54,31 +55,30 @@ func TestWorkWhoseTransactionHasEnded(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			db, store := openSQLite(t)
-			s := newShop(t, db, store)
-			s.exec("CREATE TABLE noise (n integer)")
-			s.exec("CREATE TABLE taken (n integer PRIMARY KEY)")
-			s.exec("INSERT INTO taken VALUES (1)")
+			s := sqliteShop(t)
+			s.Exec("CREATE TABLE noise (n integer)")
+			s.Exec("CREATE TABLE taken (n integer PRIMARY KEY)")
+			s.Exec("INSERT INTO taken VALUES (1)")
 			for answer, sent := range map[int]int{201: 503, 422: 503, 500: 500} {
-				s.work = func(w http.ResponseWriter, r *http.Request) {
+				s.Work = func(w http.ResponseWriter, r *http.Request) {
 					tx := sqlstore.TxFrom(r.Context())
 					if err := c.end(r.Context(), tx); err == nil {
 						t.Error("the transaction has not ended")
 					}
 					tx.ExecContext(r.Context(), "INSERT INTO effects VALUES (2)")
-					status(answer)(w, r)
+					testshop.Status(answer)(w, r)
 				}
-				if got := s.post(strconv.Itoa(answer), "x").Code; got != sent {
+				if got := s.Post(strconv.Itoa(answer), "x").Code; got != sent {
 					t.Errorf("the work answered %d, its client got %d", answer, got)
 				}
-				s.wantEffects(0)
-				s.exec("INSERT INTO noise VALUES (1)") // the connection commits again
+				s.WantEffects(0)
+				s.Exec("INSERT INTO noise VALUES (1)") // the connection commits again
 			}
-			s.work = status(201)
-			if got := s.post("after", "x").Code; got != 201 {
+			s.Work = testshop.Status(201)
+			if got := s.Post("after", "x").Code; got != 201 {
 				t.Errorf("afterwards: %d", got)
 			}
-			s.wantEffects(1)
+			s.WantEffects(1)
 		})
 	}
 }
@@ -116,28 +116,28 @@ func TestWorkThatBeginsAnotherTransaction(t *testing.T) {
 					db, store := open(t)
 					s := newShop(t, db, store)
 					ended := true
-					s.work = func(w http.ResponseWriter, r *http.Request) {
+					s.Work = func(w http.ResponseWriter, r *http.Request) {
 						for _, text := range texts {
 							_, err := sqlstore.TxFrom(r.Context()).ExecContext(r.Context(), text)
 							ended = ended && (err == nil || guarded)
 						}
-						status(answer)(w, r)
+						testshop.Status(answer)(w, r)
 					}
-					w := s.post("k", "x")
+					w := s.Post("k", "x")
 					if unknown := w.Code == 503 && strings.Contains(w.Body.String(), string("outcome-unknown")); !ended || !unknown && !(guarded && answer != 201 && (w.Code == answer || w.Code == 503)) {
 						t.Errorf("%d %s, ended: %v", w.Code, w.Body, ended)
 					}
 					if guarded {
-						s.wantEffects(0)
+						s.WantEffects(0)
 					}
-					s.exec("DELETE FROM effects")
-					s.work = status(201)
+					s.Exec("DELETE FROM effects")
+					s.Work = testshop.Status(201)
 					first := w.Code
-					w = s.post("k", "x")
+					w = s.Post("k", "x")
 					if kept := first == 422; !kept && (w.Code != 201 || w.Header().Get("Idempotent-Replayed") != "") {
 						t.Errorf("then %d %s", w.Code, w.Body)
 					} else if !kept {
-						s.wantEffects(1)
+						s.WantEffects(1)
 					}
 				})
 			}
@@ -147,23 +147,22 @@ func TestWorkThatBeginsAnotherTransaction(t *testing.T) {
 
 // Savepoints of the work are its own business, also those that it leaves open.
 func TestWorkWithSavepoints(t *testing.T) {
-	db, store := openSQLite(t)
-	s := newShop(t, db, store)
+	s := sqliteShop(t)
 	for n, text := range []string{
 		"SAVEPOINT a; RELEASE a", "SAVEPOINT a", "SAVEPOINT a; INSERT INTO effects VALUES (2); ROLLBACK TO a",
 		"SAVEPOINT a; SAVEPOINT b; RELEASE a", "SAVEPOINT a; ROLLBACK TO a; RELEASE a; SAVEPOINT a",
 	} {
-		s.exec("DELETE FROM effects")
-		s.work = func(w http.ResponseWriter, r *http.Request) {
+		s.Exec("DELETE FROM effects")
+		s.Work = func(w http.ResponseWriter, r *http.Request) {
 			if _, err := sqlstore.TxFrom(r.Context()).ExecContext(r.Context(), text); err != nil {
 				t.Error(err)
 			}
-			status(201)(w, r)
+			testshop.Status(201)(w, r)
 		}
-		if w := s.post(strconv.Itoa(n), "x"); w.Code != 201 {
+		if w := s.Post(strconv.Itoa(n), "x"); w.Code != 201 {
 			t.Errorf("%s: %d %s", text, w.Code, w.Body)
 		}
-		s.wantEffects(1)
+		s.WantEffects(1)
 	}
 }
 
@@ -186,40 +185,39 @@ func TestOwnTransactionThatWasReplaced(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	tx.Rollback()
-	s.wantEffects(0)
+	s.WantEffects(0)
 }
 
 // PostgreSQL does as the text says. What work committed or rolled back by itself is
 // recorded as nothing.
 func TestWorkThatEndsItsTransactionOnPostgres(t *testing.T) {
-	db, store := openPostgres(t, testservers.Postgres(t))
-	s := newShop(t, db, store)
+	s := postgresShop(t, testservers.Postgres(t))
 	for _, end := range []string{
 		"ROLLBACK", "ROLLBACK AND CHAIN", "ROLLBACK; BEGIN", "ABORT; START TRANSACTION",
 		"COMMIT", "COMMIT AND CHAIN", "COMMIT; BEGIN", "END; BEGIN", "SAVEPOINT a; COMMIT; BEGIN; SAVEPOINT a",
 	} {
 		for _, before := range []string{"no record", "an expired record"} {
 			for _, answer := range []int{201, 422, 500} {
-				s.exec("DELETE FROM records")
-				s.work = status(201)
+				s.Exec("DELETE FROM records")
+				s.Work = testshop.Status(201)
 				if before != "no record" {
-					s.post("k", "x")
-					s.exec("UPDATE records SET expires = 1")
+					s.Post("k", "x")
+					s.Exec("UPDATE records SET expires = 1")
 				}
-				s.exec("DELETE FROM effects")
-				s.runs = 0
-				s.work = func(w http.ResponseWriter, r *http.Request) {
+				s.Exec("DELETE FROM effects")
+				s.Runs.Store(0)
+				s.Work = func(w http.ResponseWriter, r *http.Request) {
 					sqlstore.TxFrom(r.Context()).ExecContext(r.Context(), end)
-					status(answer)(w, r)
+					testshop.Status(answer)(w, r)
 				}
-				if w := s.post("k", "x"); w.Code != 503 || !strings.Contains(w.Body.String(), string("outcome-unknown")) || s.runs != 1 {
-					t.Errorf("%s, %s, %d: %d %s after %d runs", end, before, answer, w.Code, w.Body, s.runs)
+				if w := s.Post("k", "x"); w.Code != 503 || !strings.Contains(w.Body.String(), string("outcome-unknown")) || s.Runs.Load() != 1 {
+					t.Errorf("%s, %s, %d: %d %s after %d runs", end, before, answer, w.Code, w.Body, s.Runs.Load())
 				}
 				if strings.HasPrefix(end, "ROLLBACK") {
-					s.wantEffects(0)
+					s.WantEffects(0)
 				}
-				s.work = status(201)
-				if w := s.post("k", "x"); w.Code != 201 || w.Header().Get("Idempotent-Replayed") != "" {
+				s.Work = testshop.Status(201)
+				if w := s.Post("k", "x"); w.Code != 201 || w.Header().Get("Idempotent-Replayed") != "" {
 					t.Errorf("%s, %s, %d: then %d %s", end, before, answer, w.Code, w.Body)
 				}
 			}

@@ -34,8 +34,8 @@ func TestNewFilesAreTheOwnersAlone(t *testing.T) {
 			}
 			defer db.Close()
 			s := newShop(t, db, store)
-			s.work = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201) }
-			s.post("k", "x")
+			s.Work = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201) }
+			s.Post("k", "x")
 			for _, end := range []string{"", "-wal", "-shm"} {
 				info, err := os.Stat(file + end)
 				if err != nil || info.Mode().Perm() != c.want {

@@ -4,10 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"io"
 	"net/http"
-	"net/http/httptest"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,46 +13,33 @@ import (
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
 	"github.com/gabion-go/gabion/idempotencytest"
 	"github.com/gabion-go/gabion/internal/testservers"
+	"github.com/gabion-go/gabion/internal/testshop"
 )
 
 func TestEffects(t *testing.T) {
-	effects := func(t testing.TB, db *sql.DB, store *sqlstore.Store) idempotencytest.Effects {
-		if _, err := db.ExecContext(t.Context(), "CREATE TABLE IF NOT EXISTS effects (n integer)"); err != nil {
-			t.Fatal(err)
-		}
-		return idempotencytest.Effects{
-			Store: store,
-			Add: func(ctx context.Context) error {
-				_, err := sqlstore.TxFrom(ctx).ExecContext(ctx, "INSERT INTO effects VALUES (1)")
-				return err
-			},
-			Count: func(ctx context.Context) (n int, err error) {
-				err = db.QueryRowContext(ctx, "SELECT count(*) FROM effects").Scan(&n)
-				return n, err
-			},
-		}
-	}
 	t.Run("sqlite", func(t *testing.T) {
-		idempotencytest.RunTx(t, func(t testing.TB) idempotencytest.Effects {
-			db, store := openSQLite(t)
-			return effects(t, db, store)
+		idempotencytest.RunTx(t, func(tb testing.TB) idempotencytest.Effects {
+			db, store := openSQLite(tb)
+			if _, err := db.ExecContext(tb.Context(), "CREATE TABLE effects (n integer)"); err != nil {
+				tb.Fatal(err)
+			}
+			of := database(db, store)
+			return idempotencytest.Effects{Store: store, Add: of.Add, Count: of.Count}
 		})
 	})
 	t.Run("postgres", func(t *testing.T) {
-		db, store := openPostgres(t, testservers.Postgres(t))
-		shared := effects(t, db, store)
-		idempotencytest.RunTx(t, func(testing.TB) idempotencytest.Effects { return shared })
+		s := postgresShop(t, testservers.Postgres(t))
+		idempotencytest.RunTx(t, func(testing.TB) idempotencytest.Effects {
+			return idempotencytest.Effects{Store: s.store, Add: s.DB.Add, Count: s.DB.Count}
+		})
 	})
 }
 
 // A shop is a database with effects to count, and a handler in guarantee tx.
 type shop struct {
-	*testing.T
-	db    *sql.DB
+	*testshop.Shop
 	store *sqlstore.Store
-	h     http.Handler
-	work  http.HandlerFunc
-	runs  int
+	db    *sql.DB
 }
 
 // TestTx has one server for all its cases: to start one takes longer than they do.
@@ -71,8 +55,7 @@ func TestTx(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
-				db, store := openSQLite(t)
-				c.run(newShop(t, db, store))
+				c.run(sqliteShop(t))
 			})
 		}
 	})
@@ -80,10 +63,9 @@ func TestTx(t *testing.T) {
 		dsn := testservers.Postgres(t)
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
-				db, store := openPostgres(t, dsn)
-				s := newShop(t, db, store)
+				s := postgresShop(t, dsn)
 				c.run(s)
-				s.exec("DROP TABLE records")
+				s.Exec("DROP TABLE records")
 			})
 		}
 	})
@@ -91,51 +73,36 @@ func TestTx(t *testing.T) {
 
 func newShop(t *testing.T, db *sql.DB, store *sqlstore.Store) *shop {
 	t.Helper()
-	s := &shop{T: t, db: db, store: store}
-	s.exec("DROP TABLE IF EXISTS effects")
-	s.exec("CREATE TABLE effects (n integer)")
-	h, err := idempotency.New(idempotency.Global, store, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.runs++
-		sqlstore.TxFrom(r.Context()).ExecContext(r.Context(), "INSERT INTO effects VALUES (1)")
-		s.work(w, r)
-	}), idempotency.Config{
-		RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx, Wait: 20 * time.Second}, MaxRequestBody: 1 << 10, MaxStreamedBody: 1 << 20, MaxResponseBody: 1000,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.h = h
+	s := &shop{testshop.New(t, database(db, store)), store, db}
+	s.Exec("DROP TABLE IF EXISTS effects")
+	s.Exec("CREATE TABLE effects (n integer)")
 	return s
 }
 
-func (s *shop) exec(text string) {
-	s.Helper()
-	if _, err := s.db.ExecContext(s.Context(), text); err != nil {
-		s.Fatal(err)
-	}
+func sqliteShop(t *testing.T) *shop {
+	t.Helper()
+	db, store := openSQLite(t)
+	return newShop(t, db, store)
 }
 
-func (s *shop) wantEffects(want int) {
-	s.Helper()
-	var n int
-	if err := s.db.QueryRowContext(s.Context(), "SELECT count(*) FROM effects").Scan(&n); err != nil || n != want {
-		s.Errorf("%d effects, want %d (%v)", n, want, err)
-	}
+func postgresShop(t *testing.T, dsn string) *shop {
+	t.Helper()
+	db, store := openPostgres(t, dsn)
+	return newShop(t, db, store)
 }
 
-func (s *shop) post(key, body string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
-	r.Header.Set("Idempotency-Key", key)
-	w := httptest.NewRecorder()
-	s.h.ServeHTTP(w, r)
-	return w
-}
-
-func status(n int) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Location", "/1")
-		w.WriteHeader(n)
-		io.WriteString(w, "body")
+func database(db *sql.DB, store *sqlstore.Store) testshop.Database {
+	return testshop.Database{
+		Store: store, Wait: 20 * time.Second, Failed: sqlstore.Failed,
+		Add: func(ctx context.Context) error {
+			_, err := sqlstore.TxFrom(ctx).ExecContext(ctx, "INSERT INTO effects VALUES (1)")
+			return err
+		},
+		Exec: func(ctx context.Context, text string) error { _, err := db.ExecContext(ctx, text); return err },
+		Count: func(ctx context.Context) (n int, err error) {
+			err = db.QueryRowContext(ctx, "SELECT count(*) FROM effects").Scan(&n)
+			return n, err
+		},
 	}
 }
 
@@ -166,50 +133,33 @@ func closureAgain(s *shop) {
 			s.Errorf("call %d: %v %q, %v", n, a.Decision, a.Record.Result.Body, err)
 		}
 	}
-	s.wantEffects(1)
+	s.WantEffects(1)
 	runs = -10
 	if _, err := s.store.Do(s.Context(), claim("other"), work); err == nil || runs != -7 {
 		s.Errorf("%d runs: %v", runs+10, err)
 	}
-	s.wantEffects(1)
+	s.WantEffects(1)
 }
 
 // A handler has no error to return: it tells the store, and what it answers is dropped.
 func TestHandlerIsRunAgain(t *testing.T) { // 47
-	db, store := openPostgres(t, testservers.Postgres(t, "default_transaction_isolation=repeatable read"))
-	s := newShop(t, db, store)
-	s.exec("CREATE TABLE accounts (n integer)")
-	s.exec("INSERT INTO accounts VALUES (0)")
-	for _, answer := range []int{500, 409, 201} { // forgotten, kept, committed
-		s.runs = 0
-		s.exec("DELETE FROM effects")
-		s.work = func(w http.ResponseWriter, r *http.Request) {
-			tx := sqlstore.TxFrom(r.Context())
-			if s.runs == 1 { // another transaction changes the row that this one has seen
-				tx.ExecContext(r.Context(), "SELECT n FROM accounts")
-				s.exec("UPDATE accounts SET n = n + 1")
-			}
-			if _, err := tx.ExecContext(r.Context(), "UPDATE accounts SET n = n + 1"); err != nil {
-				sqlstore.Failed(r.Context(), err)
-				w.Header().Set("Leak", "yes")
-				http.Error(w, "leak", answer)
-				return
-			}
-			status(201)(w, r)
-		}
-		w := s.post(strconv.Itoa(answer), "x")
-		if w.Code != 201 || w.Body.String() != "body" || w.Header().Get("Leak") != "" || s.runs != 2 {
-			t.Errorf("%d after %d runs: %q %v", w.Code, s.runs, w.Body, w.Header())
-		}
-		s.wantEffects(1)
-	}
-	s.runs = 0
-	s.work = func(w http.ResponseWriter, r *http.Request) {
+	s := postgresShop(t, testservers.Postgres(t, "default_transaction_isolation=repeatable read"))
+	s.Exec("CREATE TABLE accounts (n integer)")
+	s.Exec("INSERT INTO accounts VALUES (0)")
+	s.RunsAgain("k", 2, func(ctx context.Context) error { // another transaction changes the row that this one has seen
+		tx := sqlstore.TxFrom(ctx)
+		tx.ExecContext(ctx, "SELECT n FROM accounts")
+		s.Exec("UPDATE accounts SET n = n + 1")
+		_, err := tx.ExecContext(ctx, "UPDATE accounts SET n = n + 1")
+		return err
+	})
+	s.Runs.Store(0)
+	s.Work = func(w http.ResponseWriter, r *http.Request) {
 		sqlstore.Failed(r.Context(), errors.New("not the database's word"))
-		status(500)(w, r)
+		testshop.Status(500)(w, r)
 	}
-	if w := s.post("other", "x"); w.Code != 500 || s.runs != 1 {
-		t.Errorf("%d after %d runs", w.Code, s.runs)
+	if w := s.Post("other", "x"); w.Code != 500 || s.Runs.Load() != 1 {
+		t.Errorf("%d after %d runs", w.Code, s.Runs.Load())
 	}
 	sqlstore.Failed(t.Context(), errors.New("outside of work"))
 }
@@ -234,59 +184,58 @@ func ownTransaction(s *shop) {
 			s.Fatal(err)
 		}
 	}
-	s.wantEffects(1)
+	s.WantEffects(1)
 }
 
 // 46: the connection breaks while COMMIT is under way, and while it is answered.
 func TestCommitAnswerIsLost(t *testing.T) {
-	db, store := openPostgres(t, testservers.Postgres(t))
-	s := newShop(t, db, store)
-	s.exec(`CREATE FUNCTION drop_me() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$`)
-	s.exec(`CREATE CONSTRAINT TRIGGER drops AFTER INSERT ON effects DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION drop_me()`)
-	s.work = status(201)
-	w := s.post("k", "x")
+	s := postgresShop(t, testservers.Postgres(t))
+	s.Exec(`CREATE FUNCTION drop_me() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$`)
+	s.Exec(`CREATE CONSTRAINT TRIGGER drops AFTER INSERT ON effects DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION drop_me()`)
+	s.Work = testshop.Status(201)
+	w := s.Post("k", "x")
 	if w.Code != 503 || !strings.Contains(w.Body.String(), "outcome-unknown") || w.Header().Get("Retry-After") == "" || w.Header().Get("Location") != "" {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
-	s.exec("DROP TRIGGER drops ON effects")
-	if w := s.post("k", "x"); w.Code != 201 {
+	s.Exec("DROP TRIGGER drops ON effects")
+	if w := s.Post("k", "x"); w.Code != 201 {
 		t.Errorf("the retry got %d %s", w.Code, w.Body)
 	}
-	s.wantEffects(1)
+	s.WantEffects(1)
 }
 
 func newerRecords(s *shop) {
-	s.work = status(201)
-	s.post("k", "x")
-	s.exec("UPDATE records SET version = 2, due = 0")
-	w := s.post("k", "x")
+	s.Work = testshop.Status(201)
+	s.Post("k", "x")
+	s.Exec("UPDATE records SET version = 2, due = 0")
+	w := s.Post("k", "x")
 	if w.Code != 503 || !strings.Contains(w.Body.String(), "record-unreadable") {
 		s.Errorf("%d %s", w.Code, w.Body)
 	}
 	if _, err := s.store.Sweep(s.Context(), 10); err != nil {
 		s.Errorf("sweep: %v", err)
 	}
-	s.exec("UPDATE records SET version = 1")
-	if w := s.post("k", "x"); w.Code != 201 || w.Header().Get("Idempotent-Replayed") != "true" {
+	s.Exec("UPDATE records SET version = 1")
+	if w := s.Post("k", "x"); w.Code != 201 || w.Header().Get("Idempotent-Replayed") != "true" {
 		s.Errorf("%d", w.Code)
 	}
-	s.wantEffects(1)
+	s.WantEffects(1)
 }
 
 func TestDatabaseThatCannotWrite(t *testing.T) { // down, or read-only
 	db, store := openPostgres(t, testservers.Postgres(t, "default_transaction_read_only=off"))
 	s := newShop(t, db, store)
-	s.work = status(201)
-	s.exec("ALTER ROLE postgres SET default_transaction_read_only = on")
+	s.Work = testshop.Status(201)
+	s.Exec("ALTER ROLE postgres SET default_transaction_read_only = on")
 	db.SetMaxIdleConns(0) // new sessions only
-	if w := s.post("k", "x"); w.Code != 503 {
+	if w := s.Post("k", "x"); w.Code != 503 {
 		t.Errorf("read-only: %d %s", w.Code, w.Body)
 	}
 	if _, err := store.Begin(t.Context(), claim("hold")); err == nil {
 		t.Error("a read-only database granted a claim")
 	}
 	db.Close()
-	if w := s.post("k", "x"); w.Code != 503 || !strings.Contains(w.Body.String(), "store-unavailable") {
+	if w := s.Post("k", "x"); w.Code != 503 || !strings.Contains(w.Body.String(), "store-unavailable") {
 		t.Errorf("closed: %d %s", w.Code, w.Body)
 	}
 }

@@ -141,6 +141,7 @@ var plan = map[string]room{
 	"internal/policyfile":      {floor: basement, also: []string{"internal/yamlstrict", "policy"}},                   // what tools ask of a file, answered by config
 	"internal/testsplit":       {floor: basement, also: []string{"idempotency", "internal/testproxy"}},               // the network between a handler and its database breaks
 	"internal/recording":       {floor: basement, also: []string{"internal/terms", "policy"}},                        // the lines of a recording
+	"internal/testshop":        {floor: basement, also: []string{"idempotency"}},                                     // a service whose work has effects in its database
 	"internal/suggest":         {floor: basement},
 	"internal/spelled":         {floor: basement, also: []string{"internal/yamlstrict", "policy"}}, // a policy's values, with the keys that a file has
 	"internal/finding":         {floor: basement},

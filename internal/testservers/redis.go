@@ -3,8 +3,10 @@ package testservers
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +59,56 @@ func startRedis(t testing.TB, program string, args []string) *Server {
 		}, args...)
 	}
 	return launch(&Server{t: t, dir: t.TempDir(), kind: kind{"redis", argv, redisUp, orderly}})
+}
+
+// RedisCluster starts masters that share the slots and know each other, and returns their addresses.
+func RedisCluster(t testing.TB, masters int, args ...string) (addrs []string) {
+	t.Helper()
+	const slots = 16384
+	for n := range masters {
+		bus := FreePorts(t, 1)[0]
+		addr := Redis(t, append([]string{"--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(bus)}, args...)...)
+		askRedis(t, addr, fmt.Sprintf("CLUSTER ADDSLOTSRANGE %d %d", n*slots/masters, (n+1)*slots/masters-1))
+		if n > 0 {
+			host, port, _ := net.SplitHostPort(addr)
+			askRedis(t, addrs[0], fmt.Sprintf("CLUSTER MEET %s %s %d", host, port, bus))
+		}
+		addrs = append(addrs, addr)
+	}
+	for _, addr := range addrs {
+		info := ""
+		for limit := time.Now().Add(time.Minute); !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, fmt.Sprint("cluster_size:", masters)); <-time.After(20 * time.Millisecond) {
+			if time.Now().After(limit) {
+				t.Fatalf("the cluster does not form: %s", info)
+			}
+			info = askRedis(t, addr, "CLUSTER INFO")
+		}
+	}
+	return addrs
+}
+
+// askRedis sends a command and returns the answer: a line, or a text.
+func askRedis(t testing.TB, addr, command string) string {
+	t.Helper()
+	conn, err := net.DialTimeout("tcp", addr, 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	fmt.Fprintf(conn, "%s\r\n", command)
+	in := bufio.NewReader(conn)
+	answer, err := in.ReadString('\n')
+	if size, is := strings.CutPrefix(answer, "$"); is && err == nil {
+		n, _ := strconv.Atoi(strings.TrimSpace(size))
+		text := make([]byte, n)
+		_, err = io.ReadFull(in, text)
+		answer = string(text)
+	}
+	if err != nil || strings.HasPrefix(answer, "-") {
+		t.Fatalf("%s: %s %v", command, answer, err)
+	}
+	return answer
 }
 
 // redisUp reports whether the server answers and is ours: another test's might

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/idempotency"
@@ -40,52 +39,4 @@ func BenchmarkHandle(b *testing.B) {
 			b.Fatalf("%+v", d)
 		}
 	}
-}
-
-// BenchmarkParts is what Handle can't do without, each by itself: the names of the message (the
-// hash of its key and the keyed hash of its payload), the two changes of the store, and
-// nothing but asking the dependency.
-func BenchmarkParts(b *testing.B) {
-	payload := []byte("10 €")
-	b.Run("names", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			inbox.RecordID("billing", "order-12345")
-			idempotency.Fingerprint(nil, payload)
-		}
-	})
-	b.Run("store", func(b *testing.B) {
-		ids := make([]idempotency.ID, 1<<16)
-		for i := range ids {
-			ids[i] = inbox.RecordID("billing", "order-"+strconv.Itoa(i))
-		}
-		s, n := idempotency.NewMemoryStore(0, 0), 0
-		b.ReportAllocs()
-		for b.Loop() {
-			if n == len(ids) {
-				b.StopTimer()
-				s, n = idempotency.NewMemoryStore(0, 0), 0
-				b.StartTimer()
-			}
-			a, err := s.Begin(context.Background(), idempotency.Claim{ID: ids[n], Owner: [16]byte{1}, Guarantee: idempotency.GuaranteeReexecute, Lease: 30 * time.Second, Retention: time.Hour})
-			if err == nil {
-				err = s.Apply(context.Background(), idempotency.Ref{ID: ids[n], Token: a.Record.Token}, idempotency.Change{State: idempotency.StateDone})
-			}
-			if n++; err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("attempt", func(b *testing.B) {
-		d := gabion.New("billing", policy.Policy{})
-		b.ReportAllocs()
-		for b.Loop() {
-			a, err := gabion.Begin(context.Background(), d)
-			if err != nil {
-				b.Fatal(err)
-			}
-			_ = a.Settle(nil)
-			a.Close(nil)
-		}
-	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/internal/testproxy"
 	"github.com/gabion-go/gabion/internal/testservers"
+	"github.com/gabion-go/gabion/internal/testshop"
 	"github.com/gabion-go/gabion/messages/inbox"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -53,10 +54,10 @@ var losses = []loss{
 
 // endSession makes the server end a session while it commits an effect.
 func endSession(s *shop) {
-	s.exec(`CREATE OR REPLACE FUNCTION end_session() RETURNS trigger LANGUAGE plpgsql AS
+	s.Exec(`CREATE OR REPLACE FUNCTION end_session() RETURNS trigger LANGUAGE plpgsql AS
 		$$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$`)
-	s.exec(`CREATE CONSTRAINT TRIGGER ends AFTER INSERT ON effects DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION end_session()`)
-	s.exec(`ALTER TABLE effects DISABLE TRIGGER ends`)
+	s.Exec(`CREATE CONSTRAINT TRIGGER ends AFTER INSERT ON effects DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION end_session()`)
+	s.Exec(`ALTER TABLE effects DISABLE TRIGGER ends`)
 }
 
 // Whatever the query mode: a COMMIT without an answer is reported as unknown, and the
@@ -84,27 +85,27 @@ func commitUnknown(t *testing.T, server *testservers.Server, witness *pgxpool.Po
 	pool, p := inMode(t, server, mode)
 	s := newShop(t, witness, open(t, pool, "records"))
 	endSession(s)
-	s.work = status(201)
+	s.Work = testshop.Status(201)
 	if warm {
-		s.post("warm", "x")
+		s.Post("warm", "x")
 	}
 	if before != "no record" {
-		s.post("k", "x")
-		s.exec("UPDATE records SET expires = 1")
+		s.Post("k", "x")
+		s.Exec("UPDATE records SET expires = 1")
 	}
-	s.exec("DELETE FROM effects")
+	s.Exec("DELETE FROM effects")
 	if l.ends {
-		s.exec("ALTER TABLE effects ENABLE TRIGGER ends")
+		s.Exec("ALTER TABLE effects ENABLE TRIGGER ends")
 	}
 	fault := l.request
 	if fault.Requests != "" && before != "no record" {
 		fault.Match = "commit" // the finished record goes ahead of it
 	}
-	s.work = func(w http.ResponseWriter, r *http.Request) {
+	s.Work = func(w http.ResponseWriter, r *http.Request) {
 		p.Set(fault)
-		status(201)(w, r)
+		testshop.Status(201)(w, r)
 	}
-	w := s.post("k", "x")
+	w := s.Post("k", "x")
 	if w.Code != 503 || !strings.Contains(w.Body.String(), string("outcome-unknown")) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
@@ -112,13 +113,13 @@ func commitUnknown(t *testing.T, server *testservers.Server, witness *pgxpool.Po
 		t.Errorf("%d faults, want 1", n)
 	}
 	p.Set(testproxy.Fault{})
-	s.wantEffects(l.effects)
-	s.exec("ALTER TABLE effects DISABLE TRIGGER ends")
-	s.work = status(201)
-	if w := s.post("k", "x"); w.Code != 201 || replayed(w) != (l.effects == 1) {
-		t.Errorf("the next claim: %d %s, replayed: %v", w.Code, w.Body, replayed(w))
+	s.WantEffects(l.effects)
+	s.Exec("ALTER TABLE effects DISABLE TRIGGER ends")
+	s.Work = testshop.Status(201)
+	if w := s.Post("k", "x"); w.Code != 201 || testshop.Replayed(w) != (l.effects == 1) {
+		t.Errorf("the next claim: %d %s, replayed: %v", w.Code, w.Body, testshop.Replayed(w))
 	}
-	s.wantEffects(1)
+	s.WantEffects(1)
 }
 
 // A consumer whose work was committed is not told that its message failed.
@@ -145,7 +146,7 @@ func TestInboxWithoutAnswerOfCommit(t *testing.T) {
 			if got.Verb == inbox.DeadLetter || got.Cause != "commit_unknown" || !errors.Is(got.Err, idempotency.ErrUnknown) {
 				t.Errorf("%+v", got)
 			}
-			s.wantEffects(1)
+			s.WantEffects(1)
 			m.Delivery = 2
 			if got := in.Handle(t.Context(), m, func(context.Context) error { t.Error("it ran again"); return nil }); got.Verb != inbox.Ack {
 				t.Errorf("redelivered: %+v", got)
@@ -160,8 +161,8 @@ func TestDeferredViolationIsTheWorksError(t *testing.T) {
 	gabiontest.NoLeaks(t)
 	pool := connect(t, testservers.Postgres(t), 4)
 	s := newShop(t, pool, open(t, pool, "records"))
-	s.exec("CREATE TABLE orders (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)")
-	s.exec("INSERT INTO orders VALUES (1)")
+	s.Exec("CREATE TABLE orders (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+	s.Exec("INSERT INTO orders VALUES (1)")
 	order := func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "INSERT INTO orders VALUES (1)")
 		return err
@@ -174,15 +175,15 @@ func TestDeferredViolationIsTheWorksError(t *testing.T) {
 	if runs != 1 || stateOf(err) != "23505" || errors.Is(err, ErrConflict) || errors.Is(err, idempotency.ErrUnknown) {
 		t.Errorf("ran %d times: %v", runs, err)
 	}
-	s.work = func(w http.ResponseWriter, r *http.Request) {
+	s.Work = func(w http.ResponseWriter, r *http.Request) {
 		if err := order(r.Context(), TxFrom(r.Context())); err != nil {
 			t.Error(err)
 		}
-		status(201)(w, r)
+		testshop.Status(201)(w, r)
 	}
-	if w := s.post("handler", "x"); w.Code != 503 || w.Header().Get("Location") != "" {
+	if w := s.Post("handler", "x"); w.Code != 503 || w.Header().Get("Location") != "" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	s.wantRuns(1)
-	s.wantEffects(0)
+	s.WantRuns(1)
+	s.WantEffects(0)
 }

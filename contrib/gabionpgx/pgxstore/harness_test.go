@@ -2,11 +2,6 @@ package pgxstore
 
 import (
 	"context"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/testshop"
 )
 
 // connect returns a pool that is gone with the test, together with its goroutines.
@@ -66,89 +62,26 @@ func claimOf(key string) idempotency.Claim {
 // A shop is a store with effects to count, and a handler in guarantee tx. Its effects
 // are counted by another pool than the one that makes them.
 type shop struct {
-	*testing.T
+	*testshop.Shop
 	store   *Store
 	witness *pgxpool.Pool
-	h       http.Handler
-	work    http.HandlerFunc
-	runs    atomic.Int64
 }
-
-// quiet keeps the warnings about a server without fsync out of the log.
-type quiet struct{}
-
-func (quiet) Observe(context.Context, idempotency.Event) {}
 
 func newShop(t *testing.T, witness *pgxpool.Pool, store *Store) *shop {
 	t.Helper()
-	s := &shop{T: t, store: store, witness: witness}
-	s.exec("DROP TABLE IF EXISTS effects")
-	s.exec("CREATE TABLE effects (key text)")
-	s.h = s.handler(store, 0)
-	return s
-}
-
-// handler returns one whose runs may take so long, by default minutes.
-func (s *shop) handler(store idempotency.TxStore, most time.Duration) http.Handler {
-	s.Helper()
-	h, err := idempotency.New(idempotency.Global, store, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.runs.Add(1)
-		TxFrom(r.Context()).Exec(r.Context(), "INSERT INTO effects VALUES ($1)", r.Header.Get("Idempotency-Key"))
-		s.work(w, r)
-	}), idempotency.Config{
-		RunnerConfig:   idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx, Wait: 20 * time.Second, MaxExecution: most, Observer: quiet{}},
-		MaxRequestBody: 1 << 10, MaxStreamedBody: 1 << 20, MaxResponseBody: 1000,
+	s := &shop{store: store, witness: witness}
+	s.Shop = testshop.New(t, testshop.Database{
+		Store: store, Wait: 20 * time.Second,
+		Add:  func(ctx context.Context) error { return add(ctx, TxFrom(ctx)) },
+		Exec: func(ctx context.Context, text string) error { _, err := witness.Exec(ctx, text); return err },
+		Count: func(ctx context.Context) (n int, err error) {
+			err = witness.QueryRow(ctx, "SELECT count(*) FROM effects").Scan(&n)
+			return n, err
+		},
 	})
-	if err != nil {
-		s.Fatal(err)
-	}
-	return h
-}
-
-func (s *shop) exec(text string) {
-	s.Helper()
-	if _, err := s.witness.Exec(s.Context(), text); err != nil {
-		s.Fatal(err)
-	}
-}
-
-func (s *shop) wantEffects(want int) {
-	s.Helper()
-	var n int
-	if err := s.witness.QueryRow(s.Context(), "SELECT count(*) FROM effects").Scan(&n); err != nil || n != want {
-		s.Errorf("%d effects, want %d (%v)", n, want, err)
-	}
-}
-
-func (s *shop) wantRuns(want int64) {
-	s.Helper()
-	if n := s.runs.Load(); n != want {
-		s.Errorf("%d runs, want %d", n, want)
-	}
-}
-
-func request(key, body string) *http.Request {
-	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
-	r.Header.Set("Idempotency-Key", key)
-	return r
-}
-
-func (s *shop) post(key, body string) *httptest.ResponseRecorder {
-	w := httptest.NewRecorder()
-	s.h.ServeHTTP(w, request(key, body))
-	return w
-}
-
-func replayed(w *httptest.ResponseRecorder) bool {
-	return w.Header().Get("Idempotent-Replayed") == "true"
-}
-
-func status(n int) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Location", "/1")
-		w.WriteHeader(n)
-		io.WriteString(w, "body")
-	}
+	s.Exec("DROP TABLE IF EXISTS effects")
+	s.Exec("CREATE TABLE effects (key text)")
+	return s
 }
 
 func add(ctx context.Context, tx pgx.Tx) error {

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5/stdlib"
+
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
 	"github.com/gabion-go/gabion/internal/testservers"
 )
@@ -12,7 +14,9 @@ import (
 // Servers that start together create the table together.
 func TestManyServersMigrateAtOnce(t *testing.T) {
 	dsn := testservers.Postgres(t)
-	pool, db := connect(t, dsn, 16), openSQL(t, dsn, 16)
+	pool := connect(t, dsn, 16)
+	db := stdlib.OpenDBFromPool(connect(t, dsn, 16))
+	t.Cleanup(func() { db.Close() })
 	for round := range 5 {
 		table := fmt.Sprintf("together_%d", round)
 		var all sync.WaitGroup

@@ -13,6 +13,7 @@ import (
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/internal/testproxy"
 	"github.com/gabion-go/gabion/internal/testservers"
+	"github.com/gabion-go/gabion/internal/testshop"
 	"github.com/gabion-go/gabion/internal/testsplit"
 )
 
@@ -63,31 +64,31 @@ func TestAnswersAreLost(t *testing.T) {
 			}
 			pool, p := through(t, server, 1)
 			s := newShop(t, witness, open(t, pool, "records"))
-			s.work = status(201)
-			if w := s.post("warm", "x"); w.Code != 201 { // statements are prepared: what follows the work is COMMIT
+			s.Work = testshop.Status(201)
+			if w := s.Post("warm", "x"); w.Code != 201 { // statements are prepared: what follows the work is COMMIT
 				t.Fatalf("%d %s", w.Code, w.Body)
 			}
-			s.exec("DELETE FROM effects")
-			s.runs.Store(0)
-			s.work = func(w http.ResponseWriter, r *http.Request) {
+			s.Exec("DELETE FROM effects")
+			s.Runs.Store(0)
+			s.Work = func(w http.ResponseWriter, r *http.Request) {
 				p.Set(c.fault)
-				status(201)(w, r)
+				testshop.Status(201)(w, r)
 			}
-			w := s.post("k", "x")
+			w := s.Post("k", "x")
 			if w.Code != 503 || !strings.Contains(w.Body.String(), "outcome-unknown") || w.Header().Get("Retry-After") == "" || w.Header().Get("Location") != "" {
 				t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 			}
 			if n := p.Struck(); n != 1 {
 				t.Errorf("%d faults, want 1", n)
 			}
-			s.wantEffects(c.effects)
-			s.work = status(201)
-			if w := s.post("k", "x"); w.Code != 201 || w.Body.String() != "body" || replayed(w) != c.replays {
-				t.Errorf("the retry: %d %s, replayed: %v", w.Code, w.Body, replayed(w))
+			s.WantEffects(c.effects)
+			s.Work = testshop.Status(201)
+			if w := s.Post("k", "x"); w.Code != 201 || w.Body.String() != "body" || testshop.Replayed(w) != c.replays {
+				t.Errorf("the retry: %d %s, replayed: %v", w.Code, w.Body, testshop.Replayed(w))
 			}
-			s.wantEffects(1)
-			if s.runs.Load() == 1 != c.replays {
-				t.Errorf("%d runs", s.runs.Load())
+			s.WantEffects(1)
+			if s.Runs.Load() == 1 != c.replays {
+				t.Errorf("%d runs", s.Runs.Load())
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gabion-go/gabion/gabiontest"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/internal/testservers"
+	"github.com/gabion-go/gabion/internal/testshop"
 )
 
 // Work may talk to its connection past the transaction that it was given, where the store does not see
@@ -57,30 +58,30 @@ func TestWorkThatTalksToItsConnection(t *testing.T) {
 		for _, before := range []string{"no record", "an expired record"} {
 			for _, answer := range []int{201, 409, 500} {
 				t.Run(fmt.Sprint(c.name, ", ", answer, ", ", before), func(t *testing.T) {
-					s.exec("DELETE FROM records")
-					s.work = status(201)
+					s.Exec("DELETE FROM records")
+					s.Work = testshop.Status(201)
 					if before != "no record" {
-						s.post("k", "x")
-						s.exec("UPDATE records SET expires = 1")
+						s.Post("k", "x")
+						s.Exec("UPDATE records SET expires = 1")
 					}
-					s.exec("DELETE FROM effects")
-					s.runs.Store(0)
-					s.work = func(w http.ResponseWriter, r *http.Request) {
+					s.Exec("DELETE FROM effects")
+					s.Runs.Store(0)
+					s.Work = func(w http.ResponseWriter, r *http.Request) {
 						c.work(r.Context(), TxFrom(r.Context()))
-						status(answer)(w, r)
+						testshop.Status(answer)(w, r)
 					}
-					if w := s.post("k", "x"); w.Code != c.sent[answer] {
+					if w := s.Post("k", "x"); w.Code != c.sent[answer] {
 						t.Errorf("%d %s", w.Code, w.Body)
 					}
 					effects := 0
 					if c.stands && (c.sent[answer] == 503 || answer == 201) {
-						effects = int(s.runs.Load())
+						effects = int(s.Runs.Load())
 					}
-					s.wantEffects(effects)
-					s.work = status(201)
-					w := s.post("k", "x")
-					if kept := c.kept[answer]; replayed(w) != kept || !kept && w.Code != 201 {
-						t.Errorf("then %d %s, replayed %v", w.Code, w.Body, replayed(w))
+					s.WantEffects(effects)
+					s.Work = testshop.Status(201)
+					w := s.Post("k", "x")
+					if kept := c.kept[answer]; testshop.Replayed(w) != kept || !kept && w.Code != 201 {
+						t.Errorf("then %d %s, replayed %v", w.Code, w.Body, testshop.Replayed(w))
 					}
 				})
 			}
@@ -117,36 +118,36 @@ func TestFailed(t *testing.T) {
 	s := newShop(t, pool, open(t, pool, "records"))
 	raw := func(ctx context.Context) error { return TxFrom(ctx).Conn().PgConn().Exec(ctx, raise).Close() }
 	for _, answer := range []int{201, 409, 500} {
-		s.exec("DELETE FROM effects")
-		s.runs.Store(0)
-		s.work = func(w http.ResponseWriter, r *http.Request) {
-			if s.runs.Load() < 3 {
+		s.Exec("DELETE FROM effects")
+		s.Runs.Store(0)
+		s.Work = func(w http.ResponseWriter, r *http.Request) {
+			if s.Runs.Load() < 3 {
 				Failed(r.Context(), fmt.Errorf("wrapped: %w", raw(r.Context())))
 				http.Error(w, "leak", answer)
 				return
 			}
-			status(201)(w, r)
+			testshop.Status(201)(w, r)
 		}
 		key := fmt.Sprint("again", answer)
-		if w := s.post(key, "x"); w.Code != 201 || w.Body.String() != "body" {
+		if w := s.Post(key, "x"); w.Code != 201 || w.Body.String() != "body" {
 			t.Errorf("%d: %d %s", answer, w.Code, w.Body)
 		}
-		s.wantRuns(3)
-		s.wantEffects(1)
-		if w := s.post(key, "x"); w.Code != 201 || !replayed(w) {
+		s.WantRuns(3)
+		s.WantEffects(1)
+		if w := s.Post(key, "x"); w.Code != 201 || !testshop.Replayed(w) {
 			t.Errorf("%d, then: %d %s", answer, w.Code, w.Body)
 		}
 	}
-	s.exec("DELETE FROM effects")
-	s.runs.Store(0)
-	s.work = func(w http.ResponseWriter, r *http.Request) {
+	s.Exec("DELETE FROM effects")
+	s.Runs.Store(0)
+	s.Work = func(w http.ResponseWriter, r *http.Request) {
 		Failed(r.Context(), nil)
 		Failed(r.Context(), errors.New("not the database's word"))
-		status(409)(w, r)
+		testshop.Status(409)(w, r)
 	}
-	if w := s.post("other", "x"); w.Code != 409 {
+	if w := s.Post("other", "x"); w.Code != 409 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	s.wantRuns(1)
+	s.WantRuns(1)
 	Failed(t.Context(), errors.New("outside of work"))
 }

@@ -312,6 +312,9 @@ func TestCaps(t *testing.T) {
 			}
 		}
 	}
+	if n := store.Caps().Connections; n != 4 { // package idempotency warns by that of work that shares the pool
+		t.Errorf("%d connections, want 4", n)
+	}
 	want(store, false, "call Migrate or Check")
 	if err := store.Check(ctx); !errors.Is(err, sqltable.ErrNoTable) {
 		t.Errorf("without a table: %v", err)

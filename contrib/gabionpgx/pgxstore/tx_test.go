@@ -18,25 +18,15 @@ import (
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotencytest"
 	"github.com/gabion-go/gabion/internal/testservers"
+	"github.com/gabion-go/gabion/internal/testshop"
 )
 
 func TestEffects(t *testing.T) {
 	gabiontest.NoLeaks(t)
 	pool := connect(t, testservers.Postgres(t), 20)
-	witness := connect(t, pool.Config().ConnString(), 1)
-	store := open(t, pool, "records")
-	if _, err := witness.Exec(t.Context(), "CREATE TABLE effects (key text)"); err != nil {
-		t.Fatal(err)
-	}
+	s := newShop(t, connect(t, pool.Config().ConnString(), 1), open(t, pool, "records"))
 	idempotencytest.RunTx(t, func(testing.TB) idempotencytest.Effects {
-		return idempotencytest.Effects{
-			Store: store,
-			Add:   func(ctx context.Context) error { return add(ctx, TxFrom(ctx)) },
-			Count: func(ctx context.Context) (n int, err error) {
-				err = witness.QueryRow(ctx, "SELECT count(*) FROM effects").Scan(&n)
-				return n, err
-			},
-		}
+		return idempotencytest.Effects{Store: s.store, Add: s.DB.Add, Count: s.DB.Count}
 	})
 }
 
@@ -89,17 +79,17 @@ func unlocked(t *testing.T, pool *pgxpool.Pool) {
 }
 
 func unnoticed(s *shop) {
-	s.work = func(w http.ResponseWriter, r *http.Request) {
+	s.Work = func(w http.ResponseWriter, r *http.Request) {
 		TxFrom(r.Context()).Exec(r.Context(), "SELECT 1/0")
-		status(201)(w, r)
+		testshop.Status(201)(w, r)
 	}
 	for n := range 2 { // the second runs again
-		if w := s.post("k", "x"); w.Code != 503 {
+		if w := s.Post("k", "x"); w.Code != 503 {
 			s.Errorf("%d %s", w.Code, w.Body)
 		}
-		s.wantRuns(int64(n + 1))
+		s.WantRuns(int64(n + 1))
 	}
-	s.wantEffects(0)
+	s.WantEffects(0)
 }
 
 func inProgress(s *shop) {
@@ -115,7 +105,7 @@ func inProgress(s *shop) {
 	if err != nil || a.Decision != idempotency.DecisionRun {
 		s.Errorf("%v, %v", a.Decision, err)
 	}
-	s.wantEffects(1)
+	s.WantEffects(1)
 }
 
 func expiredRecord(s *shop) {
@@ -127,11 +117,11 @@ func expiredRecord(s *shop) {
 			s.Errorf("%s: %v %q, %v", end, a.Decision, a.Record.Result.Body, err)
 		}
 		if n == 0 {
-			s.exec("UPDATE records SET expires = 1")
+			s.Exec("UPDATE records SET expires = 1")
 		}
 	}
-	s.wantEffects(2)
-	s.exec("DELETE FROM records")
+	s.WantEffects(2)
+	s.Exec("DELETE FROM records")
 	ref := idempotency.Ref{ID: claimOf("k").ID, Token: begin(s.T, s.store, hold("k"), idempotency.DecisionRun).Record.Token}
 	if err := s.store.Apply(s.Context(), ref, idempotency.Change{State: idempotency.StateRetryable}); err != nil {
 		s.Fatal(err)
@@ -142,7 +132,7 @@ func expiredRecord(s *shop) {
 	if err != nil || a.Record.Attempt != 2 || a.Record.Token <= ref.Token {
 		s.Errorf("after a release: %+v, %v", a.Record, err)
 	}
-	s.wantEffects(3)
+	s.WantEffects(3)
 }
 
 func ownTransaction(s *shop) {
@@ -165,7 +155,7 @@ func ownTransaction(s *shop) {
 			s.Fatal(err)
 		}
 	}
-	s.wantEffects(1)
+	s.WantEffects(1)
 }
 
 // The primary key is the backstop: a transaction that sees the past finds no record.
@@ -197,10 +187,10 @@ func earlySnapshot(s *shop) {
 			s.Errorf("%v, %v", a.Decision, err)
 		}
 		if begun == "" {
-			s.exec("UPDATE records SET expires = 1")
+			s.Exec("UPDATE records SET expires = 1")
 		}
 	}
-	s.wantEffects(2)
+	s.WantEffects(2)
 }
 
 // Such a claim takes no lock: only the primary key stands between it and a COMMIT that
@@ -217,7 +207,7 @@ func claimMeanwhile(s *shop) {
 	if err != nil || a.Decision != idempotency.DecisionInProgress || runs != 1 {
 		s.Errorf("%d runs: %v, %v", runs, a.Decision, err)
 	}
-	s.wantEffects(0)
+	s.WantEffects(0)
 }
 
 func endings(s *shop) {
@@ -259,7 +249,7 @@ func endings(s *shop) {
 	if TxFrom(s.Context()) != nil {
 		s.Error("a transaction outside of work")
 	}
-	s.wantEffects(1)
+	s.WantEffects(1)
 }
 
 func openRows(s *shop) {
@@ -271,7 +261,7 @@ func openRows(s *shop) {
 	if err == nil || errors.Is(err, idempotency.ErrUnknown) {
 		s.Errorf("%v", err)
 	}
-	s.wantEffects(0)
+	s.WantEffects(0)
 }
 
 func savepoint(s *shop) {
@@ -306,12 +296,14 @@ func cancelled(s *shop) {
 	if !errors.Is(err, context.Canceled) {
 		s.Errorf("%v, %v", a.Decision, err)
 	}
-	s.wantEffects(0)
+	s.WantEffects(0)
 }
 
 // Every way in which work can hear that its transaction has to be repeated, and what it
 // may then make of it.
 func everyForm(s *shop) {
+	s.Exec("CREATE OR REPLACE FUNCTION again() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'again' USING ERRCODE = '40001'; END $$")
+	s.Exec("CREATE TABLE IF NOT EXISTS refuses (n int CHECK (again() > n))")
 	for name, fail := range map[string]func(context.Context, pgx.Tx) error{
 		"exec": func(ctx context.Context, tx pgx.Tx) error { _, err := tx.Exec(ctx, raise); return err },
 		"row":  func(ctx context.Context, tx pgx.Tx) error { return tx.QueryRow(ctx, "SELECT again()").Scan(nil) },
@@ -335,34 +327,12 @@ func everyForm(s *shop) {
 			return err
 		},
 	} {
-		for _, answer := range []int{500, 409, 201} { // forgotten, kept, committed
-			s.Run(fmt.Sprint(name, answer), func(t *testing.T) {
-				s.exec("CREATE OR REPLACE FUNCTION again() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'again' USING ERRCODE = '40001'; END $$")
-				s.exec("CREATE TABLE IF NOT EXISTS refuses (n int CHECK (again() > n))")
-				s.exec("DELETE FROM effects")
-				s.runs.Store(0)
-				s.work = func(w http.ResponseWriter, r *http.Request) {
-					if s.runs.Load() < 3 {
-						if err := fail(r.Context(), TxFrom(r.Context())); stateOf(err) != "40001" {
-							t.Errorf("%v", err)
-						}
-						w.Header().Set("Leak", "yes")
-						http.Error(w, "leak", answer)
-						return
-					}
-					status(201)(w, r)
-				}
-				key := fmt.Sprint(name, answer)
-				if w := s.post(key, "x"); w.Code != 201 || w.Body.String() != "body" || w.Header().Get("Leak") != "" {
-					t.Errorf("%d %q %v", w.Code, w.Body, w.Header())
-				}
-				s.wantRuns(3)
-				s.wantEffects(1)
-				if w := s.post(key, "x"); !replayed(w) || w.Code != 201 {
-					t.Errorf("again: %d %q", w.Code, w.Body)
-				}
-			})
-		}
+		s.RunsAgain(name, 3, func(ctx context.Context) error {
+			if err := fail(ctx, TxFrom(ctx)); stateOf(err) != "40001" {
+				s.Errorf("%s: %v", name, err)
+			}
+			return nil
+		})
 	}
 }
 
@@ -378,15 +348,15 @@ func copyInto(ctx context.Context, tx pgx.Tx) error {
 }
 
 func threeRuns(s *shop) {
-	s.work = func(w http.ResponseWriter, r *http.Request) {
+	s.Work = func(w http.ResponseWriter, r *http.Request) {
 		TxFrom(r.Context()).Exec(r.Context(), raise)
-		status(500)(w, r)
+		testshop.Status(500)(w, r)
 	}
-	if w := s.post("k", "x"); w.Code != 500 || w.Body.String() != "body" {
+	if w := s.Post("k", "x"); w.Code != 500 || w.Body.String() != "body" {
 		s.Errorf("%d %q", w.Code, w.Body)
 	}
-	s.wantRuns(3)
-	s.wantEffects(0)
+	s.WantRuns(3)
+	s.WantEffects(0)
 	var answer *pgconn.PgError
 	_, err := s.store.Do(s.Context(), claimOf("d"), func(ctx context.Context, tx pgx.Tx) (idempotency.Result, error) {
 		tx.Exec(ctx, raise)
@@ -420,7 +390,7 @@ func TestConflictingTransactions(t *testing.T) {
 			var again sync.Once
 			done := [2]chan struct{}{make(chan struct{}), make(chan struct{})} // answered
 			lost := make(chan struct{})                                        // by the right one
-			s.work = func(w http.ResponseWriter, r *http.Request) {
+			s.Work = func(w http.ResponseWriter, r *http.Request) {
 				side, text := 0, c.left
 				if r.Header.Get("Idempotency-Key") == "right" {
 					side, text = 1, c.right
@@ -454,20 +424,20 @@ func TestConflictingTransactions(t *testing.T) {
 					http.Error(w, err.Error(), 500)
 					return
 				}
-				status(201)(w, r)
+				testshop.Status(201)(w, r)
 			}
 			var all sync.WaitGroup
 			for side, key := range []string{"left", "right"} {
 				all.Go(func() {
 					defer close(done[side])
-					if w := s.post(key, "x"); w.Code != 201 || w.Body.String() != "body" || w.Header().Get("Leak") != "" {
+					if w := s.Post(key, "x"); w.Code != 201 || w.Body.String() != "body" || w.Header().Get("Leak") != "" {
 						t.Errorf("%s: %d %q %v", key, w.Code, w.Body, w.Header())
 					}
 				})
 			}
 			all.Wait()
-			s.wantEffects(2)
-			if n := s.runs.Load(); n < 3 {
+			s.WantEffects(2)
+			if n := s.Runs.Load(); n < 3 {
 				t.Errorf("%d runs: they did not conflict", n)
 			}
 		})
@@ -479,16 +449,16 @@ func TestBackendIsKilled(t *testing.T) {
 	pool := connect(t, testservers.Postgres(t), 4)
 	s := newShop(t, pool, open(t, pool, "records"))
 	first := checkpointer(pool)
-	s.work = func(w http.ResponseWriter, r *http.Request) {
-		if s.runs.Load() == 1 {
+	s.Work = func(w http.ResponseWriter, r *http.Request) {
+		if s.Runs.Load() == 1 {
 			if err := kill(int(TxFrom(r.Context()).Conn().PgConn().PID())); err != nil {
 				testservers.Missing(t, "the right to kill the server's process: %v", err)
 			}
 			TxFrom(r.Context()).Exec(r.Context(), "SELECT pg_sleep(60)") // until the server notices
 		}
-		status(201)(w, r)
+		testshop.Status(201)(w, r)
 	}
-	if w := s.post("k", "x"); w.Code != 503 {
+	if w := s.Post("k", "x"); w.Code != 503 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	for range 3000 { // it ends all its processes and recovers from its log
@@ -497,12 +467,12 @@ func TestBackendIsKilled(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	s.wantEffects(0)
-	if w := s.post("k", "x"); w.Code != 201 || replayed(w) {
+	s.WantEffects(0)
+	if w := s.Post("k", "x"); w.Code != 201 || testshop.Replayed(w) {
 		t.Errorf("the retry: %d %s", w.Code, w.Body)
 	}
-	s.wantEffects(1)
-	if w := s.post("k", "x"); w.Code != 201 || !replayed(w) {
+	s.WantEffects(1)
+	if w := s.Post("k", "x"); w.Code != 201 || !testshop.Replayed(w) {
 		t.Errorf("the third: %d %s", w.Code, w.Body)
 	}
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -62,44 +60,9 @@ func TestValkey(t *testing.T) {
 	fleettest.Run(t, at(testservers.StartValkey(t).Addr))
 }
 
-// cluster starts three masters that share the slots.
-func cluster(t testing.TB) []string {
-	t.Helper()
-	const masters, slots = 3, 16384
-	var nodes []*redis.Client
-	var addrs []string
-	for n := range masters {
-		bus := testservers.FreePorts(t, 1)[0]
-		addr := testservers.Redis(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus))
-		node := dial(t, redis.Options{Addr: addr})
-		if err := node.ClusterAddSlotsRange(t.Context(), n*slots/masters, (n+1)*slots/masters-1).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if n > 0 {
-			host, port, _ := net.SplitHostPort(addr)
-			if err := nodes[0].Do(t.Context(), "CLUSTER", "MEET", host, port, bus).Err(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		nodes, addrs = append(nodes, node), append(addrs, addr)
-	}
-	for _, node := range nodes {
-		for limit := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-			info := node.ClusterInfo(t.Context()).Val()
-			if strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_size:3") {
-				break
-			}
-			if time.Now().After(limit) {
-				t.Fatalf("the cluster does not form: %s", info)
-			}
-		}
-	}
-	return addrs
-}
-
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	addrs := cluster(t)
+	addrs := testservers.RedisCluster(t, 3)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { client.Close() })
 	fleettest.Run(t, func(t testing.TB) fleet.Store { return open(t, client) })

@@ -15,7 +15,12 @@ import (
 // D: what a server acknowledged that syncs each write is there after a kill. (That
 // the disk has it, not just the system, is the server's word.)
 func TestRecordsSurviveAKill(t *testing.T) {
-	server := testservers.StartRedis(t, durable...)
+	for name, start := range servers {
+		t.Run(name, func(t *testing.T) { survive(t, start(t, durable...)) })
+	}
+}
+
+func survive(t *testing.T, server *testservers.Server) {
 	direct := &rig{TB: t, client: dial(t, server.Addr)}
 	direct.Store = open(t, direct.client)
 	total := 0

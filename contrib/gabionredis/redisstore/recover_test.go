@@ -41,7 +41,7 @@ func TestLostRecoverReply(t *testing.T) {
 	for name, retries := range map[string]int{"go-redis repeats it": 3, "the caller repeats it": -1} {
 		t.Run(name, func(t *testing.T) {
 			p := testproxy.New(t, addr)
-			s := via(t, p, retries, time.Minute)
+			s := via(t, p.Addr, retries, time.Minute)
 			c := claimOf("recover " + name)
 			c.Recover = true
 			a, err := s.Begin(t.Context(), c)

@@ -29,6 +29,8 @@ var durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
 // patience is how long a test waits for what a machine that works would bring.
 const patience = time.Minute
 
+var servers = map[string]func(testing.TB, ...string) *testservers.Server{"Redis": testservers.StartRedis, "Valkey": testservers.StartValkey}
+
 func dial(t testing.TB, addr string) *redis.Client {
 	t.Helper()
 	return dialWith(t, redis.Options{Addr: addr, PoolSize: 64})
@@ -53,70 +55,23 @@ func open(t testing.TB, client redis.UniversalClient) *Store {
 }
 
 func TestConformance(t *testing.T) {
-	t.Parallel()
-	addr := testservers.Redis(t, durable...)
-	client := dial(t, addr)
-	idempotencytest.Run(t, idempotencytest.Config{
-		Open: func(t testing.TB) idempotency.Store {
-			client.FlushAll(t.Context()) // a sweep looks at other tests' keys too
-			return open(t, client)
-		},
-		Again: func(t testing.TB, _ idempotency.Store, _ time.Duration) idempotency.Store {
-			return open(t, dial(t, addr))
-		},
-	})
-}
-
-// processes are stores that know nothing of each other's runs: each call goes to the
-// next one.
-type processes struct {
-	stores []*Store
-	calls  atomic.Uint64
-}
-
-func (p *processes) next() *Store { return p.stores[p.calls.Add(1)%uint64(len(p.stores))] }
-
-func (p *processes) Begin(ctx context.Context, c idempotency.Claim) (idempotency.Answer, error) {
-	return p.next().Begin(ctx, c)
-}
-
-func (p *processes) Apply(ctx context.Context, ref idempotency.Ref, c idempotency.Change) error {
-	return p.next().Apply(ctx, ref, c)
-}
-
-func (p *processes) Get(ctx context.Context, id idempotency.ID) (idempotency.Record, error) {
-	return p.next().Get(ctx, id)
-}
-
-func (p *processes) List(ctx context.Context, cursor string, limit int) (entries []idempotency.Entry, next string, err error) {
-	return p.next().List(ctx, cursor, limit)
-}
-
-func (p *processes) Now(ctx context.Context) (idempotency.Moment, error) { return p.next().Now(ctx) }
-
-func (p *processes) Sweep(ctx context.Context, limit int) (int, error) {
-	return p.next().Sweep(ctx, limit)
-}
-
-func (p *processes) Caps() idempotency.Caps { return p.next().Caps() }
-
-func TestConformanceOfManyProcesses(t *testing.T) {
-	t.Parallel()
-	addr := testservers.Redis(t)
-	clients := []*redis.Client{dial(t, addr), dial(t, addr), dial(t, addr)}
-	idempotencytest.Run(t, idempotencytest.Config{
-		Open: func(t testing.TB) idempotency.Store {
-			clients[0].FlushAll(t.Context())
-			p := &processes{}
-			for _, c := range clients {
-				p.stores = append(p.stores, open(t, c))
-			}
-			return p
-		},
-		Again: func(t testing.TB, _ idempotency.Store, _ time.Duration) idempotency.Store {
-			return open(t, dial(t, addr))
-		},
-	})
+	for name, start := range servers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			addr := start(t, durable...).Addr
+			client := dial(t, addr)
+			wantWarnings(t, open(t, client).Caps(), true)
+			idempotencytest.Run(t, idempotencytest.Config{
+				Open: func(t testing.TB) idempotency.Store {
+					client.FlushAll(t.Context()) // a sweep looks at other tests' keys too
+					return open(t, client)
+				},
+				Again: func(t testing.TB, _ idempotency.Store, _ time.Duration) idempotency.Store {
+					return open(t, dial(t, addr))
+				},
+			})
+		})
+	}
 }
 
 // A rig is a test with a store, whose round trips are counted.

@@ -3,94 +3,27 @@ package natsfleet
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/gabion-go/gabion/contrib/natsmsg/internal/bucket"
+	"github.com/gabion-go/gabion/contrib/natsmsg/internal/testnats"
 	"github.com/gabion-go/gabion/fleet"
 	"github.com/gabion-go/gabion/fleet/fleettest"
 	"github.com/gabion-go/gabion/internal/testfleet"
 	"github.com/gabion-go/gabion/internal/testservers"
 )
 
-// patience is how long a test waits for what a machine that works would bring.
-const patience = time.Minute
+const patience = testnats.Patience
 
-// TestMain is the server, if this process was started as one.
-func TestMain(m *testing.M) {
-	port, dir, name, is := testservers.OwnNATS()
-	if !is {
-		os.Exit(m.Run())
-	}
-	n, err := start(&server.Options{ServerName: name, Port: port, StoreDir: dir})
-	if err != nil {
-		fmt.Println(err)
-		os.Exit(1)
-	}
-	end := make(chan os.Signal, 1)
-	signal.Notify(end, syscall.SIGTERM)
-	<-end
-	n.Shutdown()
-	n.WaitForShutdown()
-}
+func TestMain(m *testing.M) { testnats.Main(m) }
 
-func start(o *server.Options) (*server.Server, error) {
-	o.Host, o.JetStream, o.NoSigs, o.NoLog = "127.0.0.1", true, true, true
-	n, err := server.NewServer(o)
-	if err != nil {
-		return nil, err
-	}
-	n.Start()
-	if !n.ReadyForConnections(patience) {
-		return nil, io.ErrNoProgress
-	}
-	return n, nil
-}
-
-// serve starts a server in this process.
-func serve(t testing.TB, change func(*server.Options)) string {
-	t.Helper()
-	o := &server.Options{ServerName: "one", Port: -1, StoreDir: t.TempDir()}
-	change(o)
-	n, err := start(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		n.Shutdown()
-		n.WaitForShutdown()
-	})
-	return n.ClientURL()
-}
-
-func plainly(*server.Options) {}
-
-// connect connects as the package's documentation says.
-func connect(t testing.TB, url string, more ...nats.Option) jetstream.JetStream {
-	t.Helper()
-	nc, err := nats.Connect(url, append([]nats.Option{
-		nats.Timeout(patience), nats.ReconnectBufSize(-1), nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectJitter(time.Millisecond, time.Millisecond),
-		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // the tests break connections: nothing to print
-	}, more...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(patience))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return js
-}
+// lazy is the URL of a server in this process.
+func lazy(t testing.TB) string { return testnats.Serve(t, testnats.Settings{Lazy: true}).ClientURL() }
 
 func mustOpen(t testing.TB, js jetstream.JetStream, o Options) *Store {
 	t.Helper()
@@ -103,15 +36,15 @@ func mustOpen(t testing.TB, js jetstream.JetStream, o Options) *Store {
 
 func TestNATS(t *testing.T) {
 	t.Parallel()
-	url := serve(t, plainly)
-	fleettest.Run(t, func(t testing.TB) fleet.Store { return mustOpen(t, connect(t, url), Options{}) })
+	url := lazy(t)
+	fleettest.Run(t, func(t testing.TB) fleet.Store { return mustOpen(t, testnats.Connect(t, url), Options{}) })
 }
 
 func TestNATSOfADomain(t *testing.T) {
 	t.Parallel()
-	url := serve(t, func(o *server.Options) { o.JetStreamDomain = "hub" })
+	url := testnats.Serve(t, testnats.Settings{Lazy: true, Domain: "hub"}).ClientURL()
 	fleettest.Run(t, func(t testing.TB) fleet.Store {
-		js, err := jetstream.NewWithDomain(connect(t, url).Conn(), "hub", jetstream.WithDefaultTimeout(patience))
+		js, err := jetstream.NewWithDomain(testnats.Connect(t, url).Conn(), "hub", jetstream.WithDefaultTimeout(patience))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +54,7 @@ func TestNATSOfADomain(t *testing.T) {
 
 func TestAServerThatStopsAndIsKilled(t *testing.T) {
 	server := testservers.StartOwnNATS(t)
-	testfleet.Outages(t, func(t testing.TB) fleet.Store { return mustOpen(t, connect(t, server.DSN), Options{}) },
+	testfleet.Outages(t, func(t testing.TB) fleet.Store { return mustOpen(t, testnats.Connect(t, server.DSN), Options{}) },
 		func() { server.Pause(2 * time.Second) },
 		func() { server.Kill(); time.Sleep(2 * time.Second); server.Restart() })
 }
@@ -168,7 +101,7 @@ func FuzzKeys(f *testing.F) {
 // What is over is deleted when it is listed, and what an operator deleted is not there.
 func TestWhatIsOver(t *testing.T) {
 	t.Parallel()
-	js := connect(t, serve(t, plainly))
+	js := testnats.Connect(t, lazy(t))
 	s := mustOpen(t, js, Options{})
 	do := func(b fleet.Batch) fleet.Result {
 		t.Helper()
@@ -211,7 +144,7 @@ func TestWhatIsOver(t *testing.T) {
 
 func TestBucketsThatDoNotDo(t *testing.T) {
 	t.Parallel()
-	js := connect(t, serve(t, plainly))
+	js := testnats.Connect(t, lazy(t))
 	for n, c := range []struct {
 		fact   string
 		change func(*jetstream.StreamConfig)
@@ -245,7 +178,7 @@ func TestBucketsThatDoNotDo(t *testing.T) {
 // A connection that is down is an error at once, and nothing is sent later.
 func TestNothingIsKeptForReconnects(t *testing.T) {
 	server := testservers.StartOwnNATS(t)
-	s := mustOpen(t, connect(t, server.DSN, nats.ReconnectBufSize(8<<20)), Options{})
+	s := mustOpen(t, testnats.Connect(t, server.DSN, nats.ReconnectBufSize(8<<20)), Options{})
 	server.Kill()
 	for limit := time.Now().Add(patience); s.js.Conn().IsConnected(); <-time.After(time.Millisecond) {
 		if time.Now().After(limit) {
@@ -258,7 +191,7 @@ func TestNothingIsKeptForReconnects(t *testing.T) {
 		t.Error("no error")
 	}
 	server.Restart()
-	again := mustOpen(t, connect(t, server.DSN), Options{})
+	again := mustOpen(t, testnats.Connect(t, server.DSN), Options{})
 	if r, err := again.Do(t.Context(), fleet.Batch{Get: []string{"f/k"}}); err != nil || len(r.Items) != 0 {
 		t.Errorf("%+v, %v", r, err)
 	}

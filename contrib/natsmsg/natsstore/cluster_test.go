@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/gabion-go/gabion/contrib/natsmsg/internal/testnats"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotencytest"
 )
@@ -112,9 +113,9 @@ func TestClusterThatLosesItsLeader(t *testing.T) {
 		t.Skip("long: three servers, and elections")
 	}
 	t.Parallel()
-	nodes, urls := cluster(t, false)
+	nodes, urls := testnats.Cluster(t, false)
 	o := Options{Bucket: "records", Replicas: 3, SyncAlways: true}
-	s := eventually(t, connect(t, urls), o)
+	s := eventually(t, testnats.Connect(t, urls), o)
 	if caps := s.Caps(); !caps.Durable || caps.ServerClock || len(caps.Warnings) > 0 || s.skew != defaultSkew {
 		t.Errorf("%+v, skew %v", caps, s.skew)
 	}
@@ -123,7 +124,7 @@ func TestClusterThatLosesItsLeader(t *testing.T) {
 	defer stop()
 	var all sync.WaitGroup
 	for worker := range 4 {
-		mine := eventually(t, connect(t, urls), o)
+		mine := eventually(t, testnats.Connect(t, urls), o)
 		all.Go(func() { y.drive(ctx, mine, worker) })
 	}
 	rounds := 1
@@ -133,23 +134,23 @@ func TestClusterThatLosesItsLeader(t *testing.T) {
 	for range rounds {
 		y.until(t, 60)
 		n := leader(t, s, nodes)
-		n.kill()
+		n.Kill()
 		y.until(t, 60)
-		n.start(t)
+		n.Start(t)
 	}
 	y.until(t, 60)
 	stop()
 	all.Wait()
-	y.check(t, eventually(t, connect(t, urls), o))
+	y.check(t, eventually(t, testnats.Connect(t, urls), o))
 }
 
 // leader returns the node that leads the bucket's stream.
-func leader(t *testing.T, s *Store, nodes []*clusterNode) *clusterNode {
+func leader(t *testing.T, s *Store, nodes []*testnats.Node) *testnats.Node {
 	t.Helper()
 	for limit := time.Now().Add(patience); ; <-time.After(100 * time.Millisecond) {
 		i, err := s.stream.Info(t.Context())
 		for _, n := range nodes {
-			if err == nil && i.Cluster != nil && n.set.Name == i.Cluster.Leader {
+			if err == nil && i.Cluster != nil && n.Settings.Name == i.Cluster.Leader {
 				return n
 			}
 		}
@@ -165,11 +166,11 @@ func TestConformanceOfCluster(t *testing.T) {
 		t.Skip("long: three servers")
 	}
 	t.Parallel()
-	nodes, urls := cluster(t, true)
-	eventually(t, connect(t, urls), Options{Bucket: "records", Replicas: 3, Skew: -1})
+	nodes, urls := testnats.Cluster(t, true)
+	eventually(t, testnats.Connect(t, urls), Options{Bucket: "records", Replicas: 3, Skew: -1})
 	var all []jetstream.JetStream
 	for _, n := range nodes {
-		all = append(all, connect(t, fmt.Sprintf("nats://127.0.0.1:%d", n.set.Port), nats.DontRandomize(), nats.IgnoreDiscoveredServers()))
+		all = append(all, testnats.Connect(t, fmt.Sprintf("nats://127.0.0.1:%d", n.Settings.Port), nats.DontRandomize(), nats.IgnoreDiscoveredServers()))
 	}
 	idempotencytest.Run(t, idempotencytest.Config{
 		Open: func(t testing.TB) idempotency.Store {
@@ -186,7 +187,7 @@ func TestConformanceOfCluster(t *testing.T) {
 		},
 	})
 	t.Run("one replica in a cluster is a warning", func(t *testing.T) {
-		s := eventually(t, connect(t, urls), Options{Bucket: "single", SyncAlways: true})
+		s := eventually(t, testnats.Connect(t, urls), Options{Bucket: "single", SyncAlways: true})
 		if w := s.Caps().Warnings; len(w) != 1 || !strings.Contains(w[0], "one replica in a cluster") {
 			t.Errorf("%q", w)
 		}

@@ -6,20 +6,21 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/gabion-go/gabion/contrib/natsmsg/internal/testnats"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotencytest"
 )
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	url := serve(t, settings{Lazy: true}).ClientURL()
-	js := connect(t, url)
+	url := testnats.Serve(t, testnats.Settings{Lazy: true}).ClientURL()
+	js := testnats.Connect(t, url)
 	idempotencytest.Run(t, idempotencytest.Config{
 		Open: func(t testing.TB) idempotency.Store {
 			return precise(t, func() *Store { return mustOpen(t, js, Options{}) })
 		},
 		Again: func(t testing.TB, _ idempotency.Store, ahead time.Duration) idempotency.Store {
-			return precise(t, func() *Store { return openSkewed(t, connect(t, url), ahead) })
+			return precise(t, func() *Store { return openSkewed(t, testnats.Connect(t, url), ahead) })
 		},
 	})
 }
@@ -31,7 +32,7 @@ func TestConformanceOfClientsWithOtherClocks(t *testing.T) {
 		t.Skip("long: leases end in real time")
 	}
 	t.Parallel()
-	js := connect(t, serve(t, settings{Lazy: true}).ClientURL())
+	js := testnats.Connect(t, testnats.Serve(t, testnats.Settings{Lazy: true}).ClientURL())
 	idempotencytest.Run(t, idempotencytest.Config{
 		Open: func(t testing.TB) idempotency.Store {
 			var all mixed

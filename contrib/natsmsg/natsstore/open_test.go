@@ -1,11 +1,9 @@
 package natsstore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -15,11 +13,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/gabion-go/gabion/contrib/natsmsg/internal/bucket"
+	"github.com/gabion-go/gabion/contrib/natsmsg/internal/testnats"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
 func TestOpenNamesEveryConflict(t *testing.T) {
-	js := connect(t, serve(t, settings{Lazy: true}).ClientURL())
+	js := testnats.Connect(t, testnats.Serve(t, testnats.Settings{Lazy: true}).ClientURL())
 	for n, c := range []struct {
 		name   string
 		change func(*jetstream.StreamConfig)
@@ -74,7 +73,7 @@ func TestOpenNamesEveryConflict(t *testing.T) {
 }
 
 func TestNewBucket(t *testing.T) {
-	js := connect(t, serve(t, settings{Lazy: true}).ClientURL())
+	js := testnats.Connect(t, testnats.Serve(t, testnats.Settings{Lazy: true}).ClientURL())
 	mustOpen(t, js, Options{TTL: time.Minute, MaxBytes: 1 << 20})
 	kv, err := js.KeyValue(t.Context(), "records")
 	if err != nil {
@@ -107,10 +106,10 @@ func TestDurability(t *testing.T) {
 		{"a buffer for reconnects", false, Options{SyncAlways: true}, false, 8 << 20, true, []string{"ReconnectBufSize(-1)"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			url := serve(t, settings{Lazy: c.lazy, System: true}).ClientURL()
-			js := connect(t, url, nats.UserInfo("app", "x"), nats.ReconnectBufSize(c.buffer))
+			url := testnats.Serve(t, testnats.Settings{Lazy: c.lazy, System: true}).ClientURL()
+			js := testnats.Connect(t, url, nats.UserInfo("app", "x"), nats.ReconnectBufSize(c.buffer))
 			if c.options.Bucket = "records"; c.system {
-				c.options.System = connect(t, url, nats.UserInfo("sys", "x")).Conn()
+				c.options.System = testnats.Connect(t, url, nats.UserInfo("sys", "x")).Conn()
 			}
 			s, err := Open(t.Context(), js, c.options)
 			if c.fails != "" {
@@ -134,10 +133,10 @@ func TestDurability(t *testing.T) {
 		})
 	}
 	t.Run("no answer on the system account", func(t *testing.T) {
-		url := serve(t, settings{Lazy: true, System: true}).ClientURL()
+		url := testnats.Serve(t, testnats.Settings{Lazy: true, System: true}).ClientURL()
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		_, err := lazyServers(ctx, connect(t, url, nats.UserInfo("app", "x")).Conn(), []string{"one"})
+		_, err := lazyServers(ctx, testnats.Connect(t, url, nats.UserInfo("app", "x")).Conn(), []string{"one"})
 		if err == nil || !strings.Contains(err.Error(), "about one") {
 			t.Error(err)
 		}
@@ -148,7 +147,7 @@ func TestMessageSizeBoundsBodies(t *testing.T) {
 	const least = 200 << 10
 	for name, c := range map[string]struct{ payload, message int32 }{"max_payload": {least, -1}, "max_msg_size": {1 << 20, least}} {
 		t.Run(name, func(t *testing.T) {
-			js := connect(t, serve(t, settings{Lazy: true, MaxPayload: c.payload}).ClientURL())
+			js := testnats.Connect(t, testnats.Serve(t, testnats.Settings{Lazy: true, MaxPayload: c.payload}).ClientURL())
 			have := config(Options{Bucket: "records"})
 			have.MaxMsgSize = c.message
 			if _, err := js.CreateStream(t.Context(), have); err != nil {
@@ -175,7 +174,7 @@ func TestMessageSizeBoundsBodies(t *testing.T) {
 
 // Publishes go where the rest of the API goes.
 func TestDomainsAndPrefixes(t *testing.T) {
-	nc := connect(t, serve(t, settings{Lazy: true, Domain: "hub"}).ClientURL()).Conn()
+	nc := testnats.Connect(t, testnats.Serve(t, testnats.Settings{Lazy: true, Domain: "hub"}).ClientURL()).Conn()
 	for n, c := range []struct {
 		open   func() (jetstream.JetStream, error)
 		prefix string
@@ -196,7 +195,7 @@ func TestDomainsAndPrefixes(t *testing.T) {
 }
 
 func TestKeepers(t *testing.T) {
-	nc := connect(t, serve(t, settings{Lazy: true}).ClientURL()).Conn()
+	nc := testnats.Connect(t, testnats.Serve(t, testnats.Settings{Lazy: true}).ClientURL()).Conn()
 	three := &jetstream.ClusterInfo{Name: "c", Leader: "n1", Replicas: []*jetstream.PeerInfo{{Name: "n0"}, {Name: "n2"}}}
 	for _, c := range []struct {
 		cluster *jetstream.ClusterInfo
@@ -210,7 +209,7 @@ func TestKeepers(t *testing.T) {
 
 // A store keeps nothing running.
 func TestNoGoroutineIsLeft(t *testing.T) {
-	url := serve(t, settings{Lazy: true}).ClientURL()
+	url := testnats.Serve(t, testnats.Settings{Lazy: true}).ClientURL()
 	nc, err := nats.Connect(url, nats.Timeout(patience))
 	if err != nil {
 		t.Fatal(err)
@@ -239,7 +238,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 	}
 	nc.Close()
 	for limit := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) {
-		left := stacks("nats-io/nats.go", "natsstore.(*")
+		left := testnats.Stacks("nats-io/nats.go", "natsstore.(*")
 		if len(left) == 0 {
 			break
 		}
@@ -247,15 +246,4 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 			t.Fatalf("still running:\n%s", left[0])
 		}
 	}
-}
-
-// stacks returns the goroutines, but this one, whose stacks have one of the words.
-func stacks(words ...string) (found []string) {
-	b := make([]byte, 1<<22)
-	for n, g := range bytes.Split(b[:runtime.Stack(b, true)], []byte("\n\n")) {
-		if n > 0 && slices.ContainsFunc(words, func(w string) bool { return bytes.Contains(g, []byte(w)) }) {
-			found = append(found, string(g))
-		}
-	}
-	return found
 }

@@ -11,12 +11,13 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/gabion-go/gabion/contrib/natsmsg/internal/testnats"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/internal/testservers"
 )
 
 func TestRetentionBeyondTheBucketsTTLIsRefused(t *testing.T) {
-	js := connect(t, serve(t, settings{Lazy: true}).ClientURL())
+	js := testnats.Connect(t, testnats.Serve(t, testnats.Settings{Lazy: true}).ClientURL())
 	s := mustOpen(t, js, Options{TTL: time.Hour})
 	for _, c := range []struct {
 		lease, retention time.Duration
@@ -45,7 +46,7 @@ func TestRetentionBeyondTheBucketsTTLIsRefused(t *testing.T) {
 // long as its retention lasts, and then the key is free.
 func TestBucketForgetsAfterRetentionOnly(t *testing.T) {
 	t.Parallel()
-	js := connect(t, serve(t, settings{Lazy: true}).ClientURL())
+	js := testnats.Connect(t, testnats.Serve(t, testnats.Settings{Lazy: true}).ClientURL())
 	s := mustOpen(t, js, Options{TTL: 4500 * time.Millisecond})
 	var lost idempotency.Claim
 	for n := 0; ; n++ {
@@ -85,7 +86,7 @@ func TestBucketForgetsAfterRetentionOnly(t *testing.T) {
 }
 
 func TestNewerRecordsAreLeftAlone(t *testing.T) {
-	js := connect(t, serve(t, settings{Lazy: true}).ClientURL())
+	js := testnats.Connect(t, testnats.Serve(t, testnats.Settings{Lazy: true}).ClientURL())
 	s := mustOpen(t, js, Options{})
 	c := claimOf("k", idempotency.GuaranteeReexecute, time.Millisecond)
 	a := want(t, s, c, idempotency.DecisionRun)
@@ -121,7 +122,7 @@ func TestNewerRecordsAreLeftAlone(t *testing.T) {
 
 // After an operator deletes a key with other tools the next claim is of a new key.
 func TestKeyThatAnOperatorDeleted(t *testing.T) {
-	js := connect(t, serve(t, settings{Lazy: true}).ClientURL())
+	js := testnats.Connect(t, testnats.Serve(t, testnats.Settings{Lazy: true}).ClientURL())
 	s := mustOpen(t, js, Options{})
 	kv, err := js.KeyValue(t.Context(), "records")
 	if err != nil {
@@ -154,7 +155,7 @@ func TestKeyThatAnOperatorDeleted(t *testing.T) {
 }
 
 func TestFullBucketSaysSo(t *testing.T) {
-	js := connect(t, serve(t, settings{Lazy: true}).ClientURL())
+	js := testnats.Connect(t, testnats.Serve(t, testnats.Settings{Lazy: true}).ClientURL())
 	s := mustOpen(t, js, Options{MaxBytes: 4 << 10})
 	var err error
 	for n := 0; err == nil && n < 100; n++ {
@@ -170,8 +171,8 @@ func TestFullBucketSaysSo(t *testing.T) {
 
 // What this process remembers of a record never overrules what is stored.
 func TestMemoryIsNotTrusted(t *testing.T) {
-	url := serve(t, settings{Lazy: true}).ClientURL()
-	a, b := mustOpen(t, connect(t, url), Options{}), mustOpen(t, connect(t, url), Options{})
+	url := testnats.Serve(t, testnats.Settings{Lazy: true}).ClientURL()
+	a, b := mustOpen(t, testnats.Connect(t, url), Options{}), mustOpen(t, testnats.Connect(t, url), Options{})
 	c := claimOf("k", idempotency.GuaranteeHold, time.Minute)
 	mine := want(t, a, c, idempotency.DecisionRun)
 	apply(t, b, c, mine, release)
@@ -192,7 +193,7 @@ func TestMemoryIsNotTrusted(t *testing.T) {
 
 // A sweep that is slow deletes the revision it looked at and no other.
 func TestSweepNeverDeletesWhatWasClaimedAgain(t *testing.T) {
-	js := connect(t, serve(t, settings{Lazy: true}).ClientURL())
+	js := testnats.Connect(t, testnats.Serve(t, testnats.Settings{Lazy: true}).ClientURL())
 	s := mustOpen(t, js, Options{})
 	c := claimOf("k", idempotency.GuaranteeHold, time.Minute)
 	c.Retention = time.Millisecond
@@ -218,7 +219,7 @@ func TestSweepNeverDeletesWhatWasClaimedAgain(t *testing.T) {
 
 // Sweeps go on where the last one ended, and start over at the end.
 func TestSweepComesAround(t *testing.T) {
-	js := connect(t, serve(t, settings{Lazy: true}).ClientURL())
+	js := testnats.Connect(t, testnats.Serve(t, testnats.Settings{Lazy: true}).ClientURL())
 	s := mustOpen(t, js, Options{})
 	const records = 30
 	for n := range records {
@@ -255,7 +256,7 @@ func TestSweepComesAround(t *testing.T) {
 
 // Records that can't be swept don't keep a sweeper from the others.
 func TestSweepGoesOnBehindWhatItCannotRead(t *testing.T) {
-	js := connect(t, serve(t, settings{Lazy: true}).ClientURL())
+	js := testnats.Connect(t, testnats.Serve(t, testnats.Settings{Lazy: true}).ClientURL())
 	s := mustOpen(t, js, Options{})
 	for n := range 4 {
 		c := claimOf(fmt.Sprint(n), idempotency.GuaranteeHold, time.Millisecond)
@@ -286,21 +287,21 @@ func TestSweepGoesOnBehindWhatItCannotRead(t *testing.T) {
 
 func TestRestartKeepsWhatWasAcknowledged(t *testing.T) {
 	dir, port := t.TempDir(), testservers.FreePorts(t, 1)[0]
-	n := &clusterNode{set: settings{Name: "one", Dir: dir, Port: port}}
-	t.Cleanup(n.kill)
-	n.start(t)
-	js := connect(t, fmt.Sprintf("nats://127.0.0.1:%d", port))
+	n := &testnats.Node{Settings: testnats.Settings{Name: "one", Dir: dir, Port: port}}
+	t.Cleanup(n.Kill)
+	n.Start(t)
+	js := testnats.Connect(t, fmt.Sprintf("nats://127.0.0.1:%d", port))
 	s := mustOpen(t, js, Options{SyncAlways: true})
 	kept, running := claimOf("kept", idempotency.GuaranteeHold, time.Minute), claimOf("running", idempotency.GuaranteeHold, time.Minute)
 	apply(t, s, kept, want(t, s, kept, idempotency.DecisionRun), done("body"))
 	a := want(t, s, running, idempotency.DecisionRun)
-	n.kill()
+	n.Kill()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if _, err := s.Begin(ctx, claimOf("down", idempotency.GuaranteeHold, time.Minute)); err == nil {
 		t.Error("a server that is down granted a claim")
 	}
-	n.start(t)
+	n.Start(t)
 	for limit := time.Now().Add(patience); !js.Conn().IsConnected(); <-time.After(10 * time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatal("no connection")

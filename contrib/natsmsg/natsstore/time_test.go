@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/contrib/natsmsg/internal/testnats"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -135,10 +136,10 @@ func TestServerClock(t *testing.T) {
 // they can be.
 func TestNoLeaseEndsEarly(t *testing.T) {
 	t.Parallel()
-	url := serve(t, settings{Lazy: true}).ClientURL()
+	url := testnats.Serve(t, testnats.Settings{Lazy: true}).ClientURL()
 	const lag, lease = 200 * time.Millisecond, 400 * time.Millisecond
 	lagging := func(before, after time.Duration) *Store {
-		s := mustOpen(t, connect(t, url), Options{})
+		s := mustOpen(t, testnats.Connect(t, url), Options{})
 		ask := s.clock.ask
 		s.clock.ask = func(ctx context.Context) (time.Time, error) {
 			<-time.After(before)
@@ -184,7 +185,7 @@ func TestNoLeaseEndsEarly(t *testing.T) {
 }
 
 func TestSkewIsGivenToTheHolder(t *testing.T) {
-	js := connect(t, serve(t, settings{Lazy: true}).ClientURL())
+	js := testnats.Connect(t, testnats.Serve(t, testnats.Settings{Lazy: true}).ClientURL())
 	exact, careful := mustOpen(t, js, Options{}), mustOpen(t, js, Options{Skew: time.Hour})
 	c := claimOf("k", idempotency.GuaranteeReexecute, time.Millisecond)
 	want(t, exact, c, idempotency.DecisionRun)

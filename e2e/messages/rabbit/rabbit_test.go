@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
-	"slices"
 	"testing"
 	"time"
 
@@ -17,7 +16,8 @@ import (
 	"github.com/gabion-go/gabion/messages/deadletter"
 )
 
-// The broker takes seconds to start, so these tests share one. The last of them kills it.
+// The broker takes seconds to start, so these tests share one. The last of them kills it. What Watermill wants of
+// everything that publishes and subscribes is in its own tests.
 func TestRabbitMQ(t *testing.T) {
 	broker := testservers.StartRabbitMQ(t)
 	before := runtime.NumGoroutine()
@@ -28,13 +28,9 @@ func TestRabbitMQ(t *testing.T) {
 		}{
 			{"what is published arrives as it was", arrives},
 			{"a message that is not wanted now comes again and says how often", comesAgain},
-			{"one at a time comes in order", inOrder},
-			{"as many as are wanted at the same time are handed out", atTheSameTime},
 			{"a delayed message comes when its time is there", comesLater},
 			{"a message that no queue takes is an error", unroutable},
 			{"bad messages are dead letters and stop nothing", badMessages},
-			{"closing waits for what is at work", closingWaits},
-			{"after Close there is only an error", closed},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel() // most of their time they wait until a new queue is on disk
@@ -132,35 +128,6 @@ func comesAgain(t *testing.T, broker *testservers.Server) {
 	}
 }
 
-func inOrder(t *testing.T, broker *testservers.Server) {
-	messages := subscribe(t, broker.DSN, "order", 1)
-	publish(t, publisher(t, broker.DSN), "order", "a", "b", "c", "d")
-	var got []string
-	for range 4 {
-		m := next(t, messages)
-		got = append(got, string(m.Payload))
-		m.Ack()
-	}
-	if !slices.IsSorted(got) {
-		t.Errorf("in the order %q", got)
-	}
-}
-
-func atTheSameTime(t *testing.T, broker *testservers.Server) {
-	messages := subscribe(t, broker.DSN, "same", 3)
-	publish(t, publisher(t, broker.DSN), "same", "a", "b", "c", "d")
-	open := []*message.Message{next(t, messages), next(t, messages), next(t, messages)}
-	select {
-	case m := <-messages:
-		t.Errorf("%s is a fourth", m.Payload)
-	case <-time.After(50 * time.Millisecond): // a fault is seen then, and more often not
-	}
-	for _, m := range open {
-		m.Ack()
-	}
-	next(t, messages).Ack()
-}
-
 func comesLater(t *testing.T, broker *testservers.Server) {
 	p := publisher(t, broker.DSN)
 	delays := []time.Duration{400 * time.Millisecond, 30 * time.Millisecond, 0}
@@ -185,20 +152,6 @@ func comesLater(t *testing.T, broker *testservers.Server) {
 			t.Errorf("%v came after %v", delay, time.Since(start))
 		}
 		m.Ack()
-	}
-}
-
-func TestStep(t *testing.T) {
-	for delay, want := range map[time.Duration]time.Duration{
-		1:                     50 * time.Millisecond,
-		50 * time.Millisecond: 50 * time.Millisecond,
-		51 * time.Millisecond: 100 * time.Millisecond,
-		time.Minute:           102400 * time.Millisecond,
-		1 << 62:               24 * time.Hour,
-	} {
-		if got := step(delay); got != want {
-			t.Errorf("step(%v) = %v, want %v", delay, got, want)
-		}
 	}
 }
 
@@ -234,52 +187,6 @@ func badMessages(t *testing.T, broker *testservers.Server) {
 	p := publisher(t, broker.DSN)
 	desk.Publish(t, bad.Messages(), func(m bad.Message) error { return p.Publish("bad", m.Watermill()) })
 	desk.Want(t, bad.Messages())
-}
-
-func closingWaits(t *testing.T, broker *testservers.Server) {
-	publish(t, publisher(t, broker.DSN), "closing", "m")
-	s := NewSubscriber(broker.DSN, 1)
-	messages, err := s.Subscribe(t.Context(), "closing")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, over := next(t, messages), make(chan error)
-	go func() { over <- s.Close() }()
-	select {
-	case <-over:
-		t.Error("Close did not wait")
-	case <-m.Context().Done():
-		t.Error("Close ended the work")
-	case <-time.After(50 * time.Millisecond):
-	}
-	m.Ack()
-	<-over
-	if _, more := <-messages; more {
-		t.Error("another message after Close")
-	}
-	session, err := dial(broker.DSN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer session.close()
-	if _, found, err := session.Get("closing", false); found || err != nil {
-		t.Errorf("what was acknowledged is in the queue: %v, %v", found, err)
-	}
-}
-
-func closed(t *testing.T, broker *testservers.Server) {
-	p, s := NewPublisher(broker.DSN), NewSubscriber(broker.DSN, 0)
-	for range 2 {
-		if err := errors.Join(p.Close(), s.Close()); err != nil {
-			t.Error(err)
-		}
-	}
-	if err := p.Publish("closed", message.NewMessage("", nil)); !errors.Is(err, ErrClosed) {
-		t.Errorf("Publish: %v", err)
-	}
-	if _, err := s.Subscribe(t.Context(), "closed"); !errors.Is(err, ErrClosed) {
-		t.Errorf("Subscribe: %v", err)
-	}
 }
 
 // Messages are published, delayed and open while the broker is killed. Everything that was

@@ -9,9 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,9 +17,9 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/classify"
-	"github.com/gabion-go/gabion/contrib/sqlitestore"
 	"github.com/gabion-go/gabion/contrib/sqlitestore/sqliteletters"
 	"github.com/gabion-go/gabion/e2e/messages/clocks"
+	"github.com/gabion-go/gabion/e2e/messages/mortal"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
 	"github.com/gabion-go/gabion/messages/consumer"
@@ -34,10 +32,8 @@ import (
 // The test binary is also the consumer: a process of its own, for it is killed.
 const (
 	dirVar     = "REDRIVES_DIR"
-	lettersVar = "REDRIVES_LETTERS"   // the address of PostgreSQL, or the name of SQLite's file
-	dieVar     = "REDRIVES_DIE"       // where, of points
-	afterVar   = "REDRIVES_DIE_AFTER" // the how manyth time
-	clockVar   = "REDRIVES_CLOCK"     // the file of the clock of letters in SQLite
+	lettersVar = "REDRIVES_LETTERS" // the address of PostgreSQL, or the name of SQLite's file
+	clockVar   = "REDRIVES_CLOCK"   // the file of the clock of letters in SQLite
 )
 
 // points are where a consumer may die: with letters at hand, in the work, after COMMIT but before
@@ -47,39 +43,7 @@ var points = []string{"taken", "work", "commit", "settled"}
 const group = "bank"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(dirVar) == "" {
-		os.Exit(m.Run())
-	}
-	go func() { // no child outlives the test
-		_, _ = os.Stdin.Read(make([]byte, 1))
-		os.Exit(3)
-	}()
-	if err := redrive(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	os.Exit(2)
-}
-
-var (
-	passing sync.Mutex
-	passed  int // of the place to die at
-)
-
-// die kills this process, by a signal that it can't handle, if it is to die here.
-func die(here string) {
-	if os.Getenv(dieVar) != here {
-		return
-	}
-	passing.Lock()
-	defer passing.Unlock()
-	passed++
-	if after, _ := strconv.Atoi(os.Getenv(afterVar)); passed < after {
-		return
-	}
-	if self, err := os.FindProcess(os.Getpid()); err == nil {
-		_ = self.Kill()
-	}
-	select {}
+	mortal.Main(m, map[string]func(context.Context) error{"redrive": redrive})
 }
 
 // openLetters opens the store of letters. In SQLite its clock is that of the file, if there is one.
@@ -99,15 +63,6 @@ func openLetters(ctx context.Context, where string, clock clocks.File) (deadlett
 	return s, db, err
 }
 
-// openBank opens the database with the bookings, the witness: a line for each effect.
-func openBank(ctx context.Context, dir string) (*sql.DB, *sqlstore.Store, error) {
-	db, store, err := sqlitestore.Open(ctx, filepath.Join(dir, "bank.db"), "inbox")
-	if err == nil {
-		_, err = db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS bookings (message text)")
-	}
-	return db, store, err
-}
-
 type quiet struct{}
 
 // Observe implements idempotency.Observer.
@@ -123,23 +78,23 @@ func newConsumer(store idempotency.Store, letters deadletter.Store) (*consumer.C
 	})
 }
 
-// mortal orders kill their process.
-type mortal struct{ deadletter.Store }
+// Deadly orders kill their process.
+type deadly struct{ deadletter.Store }
 
 // Take implements consumer.Orders.
-func (m mortal) Take(ctx context.Context, group string, n int, lease time.Duration) ([]deadletter.Lease, time.Duration, error) {
+func (m deadly) Take(ctx context.Context, group string, n int, lease time.Duration) ([]deadletter.Lease, time.Duration, error) {
 	taken, again, err := m.Store.Take(ctx, group, n, lease)
 	if len(taken) > 0 {
-		die("taken")
+		mortal.Die("taken")
 	}
 	return taken, again, err
 }
 
 // Settle implements consumer.Orders.
-func (m mortal) Settle(ctx context.Context, l deadletter.Lease, v deadletter.Verdict) error {
-	die("commit")
+func (m deadly) Settle(ctx context.Context, l deadletter.Lease, v deadletter.Verdict) error {
+	mortal.Die("commit")
 	err := m.Store.Settle(ctx, l, v)
-	die("settled")
+	mortal.Die("settled")
 	return err
 }
 
@@ -156,7 +111,7 @@ func redrive(ctx context.Context) error {
 		return err
 	}
 	defer closer.Close()
-	db, store, err := openBank(ctx, dir)
+	db, store, err := mortal.OpenBank(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -165,10 +120,10 @@ func redrive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.Redrive(ctx, mortal{letters}, func(ctx context.Context) error {
+	return c.Redrive(ctx, deadly{letters}, func(ctx context.Context) error {
 		fmt.Println("run")
-		_, err := sqlstore.TxFrom(ctx).ExecContext(ctx, "INSERT INTO bookings VALUES (?)", consumer.MessageFrom(ctx).ID)
-		die("work")
+		_, err := sqlstore.TxFrom(ctx).ExecContext(ctx, "INSERT INTO bookings VALUES (?, 1)", consumer.MessageFrom(ctx).ID)
+		mortal.Die("work")
 		if _, is := os.Stat(down(dir)); err == nil && is == nil {
 			err = errDown
 		}

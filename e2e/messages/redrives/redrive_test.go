@@ -1,37 +1,26 @@
 package redrives
 
 import (
-	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/gabion-go/gabion/e2e/messages/clocks"
+	"github.com/gabion-go/gabion/e2e/messages/mortal"
 	"github.com/gabion-go/gabion/internal/testservers"
 	"github.com/gabion-go/gabion/messages/consumer"
 	"github.com/gabion-go/gabion/messages/deadletter"
 	"github.com/gabion-go/gabion/messages/inbox"
 )
 
-// size returns how many there are of something: few, or with GABION_SOAK=1 many.
-func size(usual, soak int) int {
-	if os.Getenv("GABION_SOAK") == "1" {
-		return soak
-	}
-	return usual
-}
-
 // patience is how long a test waits for what a machine that works would bring.
-var patience = time.Duration(size(1, 30)) * time.Minute
+var patience = time.Duration(mortal.Size(1, 30)) * mortal.Patience
 
 // A rig is a store of letters, a bank, and consumers that redrive.
 type rig struct {
@@ -40,26 +29,13 @@ type rig struct {
 	clock      clocks.File
 	step       func(off time.Duration) // sets the letters' clock
 	letters    deadletter.Store
-	bank       *sql.DB
+	bank       mortal.Bank
 	ids        []deadletter.ID // of all letters
-
-	mu   sync.Mutex
-	told bytes.Buffer
-}
-
-// Write implements io.Writer, for several processes.
-func (r *rig) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.told.Write(p)
+	told       mortal.Told
 }
 
 // runs returns how often work was begun.
-func (r *rig) runs() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return strings.Count(r.told.String(), "run\n")
-}
+func (r *rig) runs() int { return r.told.Count("run\n") }
 
 // onBoth runs a test with each store of letters.
 func onBoth(t *testing.T, test func(*rig)) {
@@ -87,12 +63,12 @@ func onBoth(t *testing.T, test func(*rig)) {
 // fail makes a consumer give up n messages, so that they become letters.
 func (r *rig) fail(n int) {
 	r.Helper()
-	db, store, err := openBank(r.Context(), r.dir)
+	db, store, err := mortal.OpenBank(r.Context(), r.dir)
 	if err != nil {
 		r.Fatal(err)
 	}
 	r.Cleanup(func() { db.Close() })
-	r.bank = db
+	r.bank = mortal.Bank{TB: r, DB: db}
 	c, err := newConsumer(store, r.letters)
 	if err != nil {
 		r.Fatal(err)
@@ -170,17 +146,6 @@ func (r *rig) finished(d deadletter.Drive) deadletter.Drive {
 	return d
 }
 
-func (r *rig) wantBookings(want int) {
-	r.Helper()
-	var all, different int
-	if err := r.bank.QueryRowContext(r.Context(), "SELECT count(*), count(DISTINCT message) FROM bookings").Scan(&all, &different); err != nil {
-		r.Fatal(err)
-	}
-	if all != want || different != want {
-		r.Errorf("%d bookings of %d messages, want %d", all, different, want)
-	}
-}
-
 // wantLetters checks that each letter that was put away is there once, by its id, in that state.
 func (r *rig) wantLetters(want deadletter.State) {
 	r.Helper()
@@ -207,74 +172,32 @@ func (r *rig) wantLetters(want deadletter.State) {
 	}
 }
 
-// A child is a process that redrives.
-type child struct {
-	*exec.Cmd
-	trouble bytes.Buffer
-	ended   chan struct{}
-}
-
-func (r *rig) start(die string, after int) *child {
+func (r *rig) start(die string, after int) *mortal.Child {
 	r.Helper()
-	c := &child{Cmd: exec.CommandContext(r.Context(), os.Args[0]), ended: make(chan struct{})}
-	c.Env = append(os.Environ(), dirVar+"="+r.dir, lettersVar+"="+r.where, dieVar+"="+die, afterVar+"="+strconv.Itoa(after), clockVar+"="+string(r.clock))
-	c.Stderr, c.Stdout = &c.trouble, r
-	stdin, err := c.StdinPipe()
-	if err == nil {
-		err = c.Start()
-	}
-	if err != nil {
-		r.Fatal(err)
-	}
-	go func() {
-		defer close(c.ended)
-		_ = c.Wait() // its state says it
-		stdin.Close()
-	}()
-	return c
-}
-
-// wantKilled waits until the child was killed.
-func (r *rig) wantKilled(c *child) {
-	r.Helper()
-	select {
-	case <-c.ended:
-	case <-time.After(patience):
-		_ = c.Process.Kill()
-		<-c.ended
-		r.Errorf("a consumer was not where it should die: %s", &c.trouble)
-	}
-	if c.ProcessState.Exited() {
-		r.Errorf("a consumer failed: %s", &c.trouble)
-	}
-}
-
-func (r *rig) kill(c *child) {
-	_ = c.Process.Kill()
-	r.wantKilled(c)
+	return mortal.Start(r, mortal.Birth{Role: "redrive", Die: die, After: after, Said: &r.told, Env: []string{dirVar + "=" + r.dir, lettersVar + "=" + r.where, clockVar + "=" + string(r.clock)}})
 }
 
 // Every letter that goes in comes out once, by its id, although two consumers redrive at a time
 // and one after the other is killed at each point.
 func TestEachLetterComesOutOnceWhateverIsKilled(t *testing.T) {
 	onBoth(t, func(r *rig) {
-		r.fail(size(40, 10_000))
+		r.fail(mortal.Size(40, 10_000))
 		d := r.order()
-		for n := range size(2, 100) {
+		for n := range mortal.Size(2, 100) {
 			at := 2 * n % len(points)
-			pair := []*child{r.start(points[at], 1+n%3), r.start(points[at+1], 2)}
-			r.wantKilled(pair[0])
-			r.wantKilled(pair[1])
+			pair := []*mortal.Child{r.start(points[at], 1+n%3), r.start(points[at+1], 2)}
+			pair[0].MustDie(r)
+			pair[1].MustDie(r)
 		}
-		pair := []*child{r.start("", 0), r.start("", 0)}
+		pair := []*mortal.Child{r.start("", 0), r.start("", 0)}
 		if d = r.finished(d); d.State != deadletter.Finished || d.Failed != 0 || d.Left != 0 {
 			r.Errorf("%+v", d)
 		}
 		for _, c := range pair {
-			r.kill(c)
+			c.End(r, 0)
 		}
 		r.wantLetters(deadletter.Done)
-		r.wantBookings(len(r.ids))
+		r.bank.WantOnce(len(r.ids))
 		r.Logf("%d letters, %d runs", len(r.ids), r.runs())
 	})
 }
@@ -288,18 +211,18 @@ func TestARedriveStopsByItselfWhileTheBankIsDown(t *testing.T) {
 			r.Fatal(err)
 		}
 		d := r.order()
-		pair := []*child{r.start("commit", 3), r.start("work", 2)}
+		pair := []*mortal.Child{r.start("commit", 3), r.start("work", 2)}
 		for _, c := range pair {
-			r.wantKilled(c)
+			c.MustDie(r)
 		}
-		pair = []*child{r.start("", 0), r.start("", 0)}
+		pair = []*mortal.Child{r.start("", 0), r.start("", 0)}
 		d = r.ended(d.ID)
 		if d.State != deadletter.StoppedByItself || d.Done != 0 || !strings.Contains(d.Why, "fewer than half") {
 			r.Errorf("%+v", d)
 		}
 		<-time.After(1500 * time.Millisecond) // leases of the dead end, and who still works ends
 		r.wantLetters(deadletter.Waiting)
-		r.wantBookings(0)
+		r.bank.WantOnce(0)
 		if n := r.runs(); n < 10 || n > 30 {
 			r.Errorf("%d runs", n)
 		}
@@ -310,10 +233,10 @@ func TestARedriveStopsByItselfWhileTheBankIsDown(t *testing.T) {
 			r.Errorf("%+v", d)
 		}
 		for _, c := range pair {
-			r.kill(c)
+			c.End(r, 0)
 		}
 		r.wantLetters(deadletter.Done)
-		r.wantBookings(len(r.ids))
+		r.bank.WantOnce(len(r.ids))
 	})
 }
 
@@ -321,13 +244,13 @@ func TestARedriveStopsByItselfWhileTheBankIsDown(t *testing.T) {
 // while another works. The redrive goes on, and each letter comes out once.
 func TestTheLettersClockIsStepped(t *testing.T) {
 	onBoth(t, func(r *rig) {
-		r.fail(size(20, 2000))
+		r.fail(mortal.Size(20, 2000))
 		d := r.order()
-		for n := range size(2, 40) {
-			r.wantKilled(r.start(points[n%2], 1))
+		for n := range mortal.Size(2, 40) {
+			r.start(points[n%2], 1).MustDie(r)
 			r.step([]time.Duration{-2 * time.Hour, -5 * time.Hour, time.Hour, -time.Minute}[n%4])
 		}
-		pair := []*child{r.start("", 0), r.start("", 0)}
+		pair := []*mortal.Child{r.start("", 0), r.start("", 0)}
 		for end := time.Now().Add(patience); r.runs() < len(r.ids)/2; <-time.After(5 * time.Millisecond) {
 			if d = r.goesOn(d); time.Now().After(end) {
 				r.Fatalf("%d runs, and then no more: %+v", r.runs(), r.drive(d.ID))
@@ -338,9 +261,9 @@ func TestTheLettersClockIsStepped(t *testing.T) {
 			r.Errorf("%+v", d)
 		}
 		for _, c := range pair {
-			r.kill(c)
+			c.End(r, 0)
 		}
 		r.wantLetters(deadletter.Done)
-		r.wantBookings(len(r.ids))
+		r.bank.WantOnce(len(r.ids))
 	})
 }

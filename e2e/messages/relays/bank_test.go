@@ -2,15 +2,13 @@ package relays
 
 import (
 	"context"
-	"database/sql"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/gabion-go/gabion/contrib/sqlitestore"
+	"github.com/gabion-go/gabion/e2e/messages/mortal"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
 	"github.com/gabion-go/gabion/messages/inbox"
@@ -19,8 +17,7 @@ import (
 
 // A bank books what is published, each message once: a line for each effect.
 type bank struct {
-	*testing.T
-	db     *sql.DB
+	mortal.Bank
 	in     *inbox.Inbox
 	reader jetstream.Consumer
 
@@ -30,15 +27,12 @@ type bank struct {
 
 func newBank(t *testing.T, js jetstream.JetStream) *bank {
 	t.Helper()
-	db, store, err := sqlitestore.Open(t.Context(), filepath.Join(t.TempDir(), "bank.db"), "inbox")
+	db, store, err := mortal.OpenBank(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	if _, err := db.ExecContext(t.Context(), "CREATE TABLE bookings (message text, aggregate text)"); err != nil {
-		t.Fatal(err)
-	}
-	k := &bank{T: t, db: db, reasons: map[inbox.Cause]int{}}
+	k := &bank{Bank: mortal.Bank{TB: t, DB: db}, reasons: map[inbox.Cause]int{}}
 	if k.in, err = inbox.New("bank", store, inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx}}); err != nil {
 		t.Fatal(err)
 	}
@@ -88,24 +82,14 @@ func (k *bank) book(m jetstream.Msg) {
 	}
 }
 
-func (k *bank) number(query string) (n int) {
-	k.Helper()
-	if err := k.db.QueryRowContext(k.Context(), query).Scan(&n); err != nil {
-		k.Fatal(err)
-	}
-	return n
-}
-
 // wantOnce waits until that many messages were booked, and checks that each was booked once.
 func (k *bank) wantOnce(s *shop, messages int) {
 	k.Helper()
-	s.eventually(func() bool { return k.number("SELECT count(DISTINCT message) FROM bookings") >= messages }, func() string { return "lost messages" })
+	s.eventually(func() bool { booked, _ := k.Booked(); return booked >= messages }, func() string { return "lost messages" })
 	info, err := k.reader.Info(k.Context())
 	s.eventually(func() bool {
 		info, err = k.reader.Info(k.Context())
 		return err == nil && info.NumPending == 0 && info.NumAckPending == 0
 	}, func() string { return "the broker still has messages" })
-	if n := k.number("SELECT count(*) FROM bookings"); n != messages {
-		k.Errorf("%d bookings of %d messages", n, messages)
-	}
+	k.WantOnce(messages)
 }

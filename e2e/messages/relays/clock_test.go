@@ -2,6 +2,7 @@ package relays
 
 import (
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/e2e/messages/clocks"
+	"github.com/gabion-go/gabion/e2e/messages/mortal"
 	"github.com/gabion-go/gabion/internal/testservers"
 	"github.com/gabion-go/gabion/messages/outbox"
 )
@@ -30,11 +32,7 @@ func TestTheDatabasesClockIsStepped(t *testing.T) {
 		},
 	}
 	steps := []time.Duration{time.Hour, -2 * time.Hour, 3 * time.Minute, 0}
-	if soak() {
-		for range 15 {
-			steps = append(steps, steps[:4]...)
-		}
-	}
+	steps = slices.Repeat(steps, mortal.Size(1, 16))
 	for name, open := range rigs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -44,14 +42,13 @@ func TestTheDatabasesClockIsStepped(t *testing.T) {
 				r.order(n, n+20)
 				n += 20
 			}
-			pair := []*process{r.start("", 0), r.start("", 0)}
+			pair := []*mortal.Child{r.start("", 0), r.start("", 0)}
 			for round, off := range steps {
 				order()
 				r.wantStats(0, 0, 0)
 				order()
 				if at := r.leading(pair); round%2 == 1 {
-					pair[at].Process.Kill()
-					<-pair[at].ended
+					pair[at].Kill()
 					step(off)
 					pair[at] = r.start("", 0)
 				} else { // it goes on, and another takes the lease
@@ -63,15 +60,14 @@ func TestTheDatabasesClockIsStepped(t *testing.T) {
 			r.bank.wantOnce(r.shop, n)
 			r.wantOrder(n)
 			for _, c := range pair {
-				c.Process.Kill()
-				r.wantKilled(c)
+				c.End(r, 0)
 			}
 		})
 	}
 }
 
 // leading returns which relay had the lease last.
-func (r *rig) leading(all []*process) int {
+func (r *rig) leading(all []*mortal.Child) int {
 	r.Helper()
 	var owner string
 	if err := r.db.QueryRowContext(r.Context(), "SELECT owner FROM outbox_relay").Scan(&owner); err != nil {

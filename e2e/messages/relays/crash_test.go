@@ -1,14 +1,11 @@
 package relays
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +16,7 @@ import (
 	"github.com/gabion-go/gabion/contrib/natsmsg"
 	"github.com/gabion-go/gabion/contrib/sqlitestore"
 	"github.com/gabion-go/gabion/e2e/messages/clocks"
+	"github.com/gabion-go/gabion/e2e/messages/mortal"
 	"github.com/gabion-go/gabion/internal/testservers"
 	"github.com/gabion-go/gabion/messages/message"
 	"github.com/gabion-go/gabion/messages/outbox"
@@ -27,10 +25,8 @@ import (
 // The test binary is also the relay: a process of its own, for it is killed.
 const (
 	brokerVar = "RELAYS_BROKER"
-	dsnVar    = "RELAYS_DSN"       // of PostgreSQL, or the name of SQLite's file
-	dieVar    = "RELAYS_DIE"       // where to die
-	afterVar  = "RELAYS_DIE_AFTER" // the how manyth time
-	clockVar  = "RELAYS_CLOCK"     // the file of SQLite's clock
+	dsnVar    = "RELAYS_DSN"   // of PostgreSQL, or the name of SQLite's file
+	clockVar  = "RELAYS_CLOCK" // the file of SQLite's clock
 )
 
 // Where a relay may die. What comes after a mark is what comes before the next publishing.
@@ -42,18 +38,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(brokerVar) == "" {
-		os.Exit(m.Run())
-	}
-	go func() { // no child outlives the test
-		os.Stdin.Read(make([]byte, 1))
-		os.Exit(3)
-	}()
-	if err := child(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2)
-	}
-	os.Exit(0)
+	mortal.Main(m, map[string]func(context.Context) error{"relay": child})
 }
 
 func child(ctx context.Context) error {
@@ -76,9 +61,7 @@ func child(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	after, _ := strconv.Atoi(os.Getenv(afterVar))
-	mortal := &mortal{Publisher: natsmsg.Publisher(js), where: os.Getenv(dieVar), after: after}
-	relay, err := box.Relay(mortal, dependency(quick), outbox.RelayOptions{Batch: 10, Poll: 10 * time.Millisecond, Lease: time.Second})
+	relay, err := box.Relay(deadly{natsmsg.Publisher(js)}, dependency(quick), outbox.RelayOptions{Batch: 10, Poll: 10 * time.Millisecond, Lease: time.Second})
 	if err != nil {
 		return err
 	}
@@ -94,36 +77,19 @@ func openDSN(ctx context.Context, dsn string) (*sql.DB, outbox.Dialect, error) {
 	return db, outbox.SQLite, err
 }
 
-// A mortal publisher kills its process, by a signal that it can't handle.
-type mortal struct {
-	outbox.Publisher
-	where string
-	after int
-}
-
-func (p *mortal) die(here string) {
-	if p.where != here {
-		return
-	}
-	if p.after--; p.after > 0 {
-		return
-	}
-	if self, err := os.FindProcess(os.Getpid()); err == nil {
-		self.Kill()
-	}
-	select {}
-}
+// A deadly publisher kills its process.
+type deadly struct{ outbox.Publisher }
 
 // Publish implements outbox.Publisher.
-func (p *mortal) Publish(ctx context.Context, messages []outbox.Message) []error {
-	p.die(beforePublish)
-	p.die(afterMark) // of the messages before
-	if half := len(messages) / 2; p.where == amidPublish && half > 0 {
+func (p deadly) Publish(ctx context.Context, messages []outbox.Message) []error {
+	mortal.Die(beforePublish)
+	mortal.Die(afterMark) // of the messages before
+	if half := len(messages) / 2; mortal.Place() == amidPublish && half > 0 {
 		p.Publisher.Publish(ctx, messages[:half])
-		p.die(amidPublish)
+		mortal.Die(amidPublish)
 	}
 	errs := p.Publisher.Publish(ctx, messages)
-	p.die(afterPublish)
+	mortal.Die(afterPublish)
 	return errs
 }
 
@@ -164,46 +130,9 @@ func (r *rig) order(from, to int) {
 	}
 }
 
-// A process is a relay that is one.
-type process struct {
-	*exec.Cmd
-	trouble bytes.Buffer
-	ended   chan struct{}
-}
-
-func (r *rig) start(die string, after int) *process {
+func (r *rig) start(die string, after int) *mortal.Child {
 	r.Helper()
-	c := &process{Cmd: exec.CommandContext(r.Context(), os.Args[0]), ended: make(chan struct{})}
-	c.Env = append(os.Environ(), brokerVar+"="+r.url, dsnVar+"="+r.dsn, dieVar+"="+die, afterVar+"="+strconv.Itoa(after), clockVar+"="+string(r.clock))
-	c.Stderr = &c.trouble
-	stdin, err := c.StdinPipe()
-	if err == nil {
-		err = c.Start()
-	}
-	if err != nil {
-		r.Fatal(err)
-	}
-	go func() {
-		_ = c.Wait() // its state says it
-		stdin.Close()
-		close(c.ended)
-	}()
-	return c
-}
-
-// wantKilled waits until the relay was killed.
-func (r *rig) wantKilled(c *process) {
-	r.Helper()
-	select {
-	case <-c.ended:
-	case <-time.After(patience):
-		c.Process.Kill()
-		<-c.ended
-		r.Errorf("a relay was not where it should die: %s", &c.trouble)
-	}
-	if c.ProcessState.Exited() {
-		r.Errorf("a relay failed: %s", &c.trouble)
-	}
+	return mortal.Start(r, mortal.Birth{Role: "relay", Die: die, After: after, Env: []string{brokerVar + "=" + r.url, dsnVar + "=" + r.dsn, clockVar + "=" + string(r.clock)}})
 }
 
 // endLease ends the lease of a relay that is dead: the test need not wait for that.
@@ -249,8 +178,6 @@ func (r *rig) wantOrder(messages int) (doubles int) {
 	return doubles
 }
 
-func soak() bool { return os.Getenv("GABION_SOAK") == "1" }
-
 // IDEMPOTENCY case 75: a relay that dies between publishing and marking publishes twice, and
 // the effect is one.
 func TestRelayKilledAtEveryPoint(t *testing.T) {
@@ -263,15 +190,12 @@ func TestRelayKilledAtEveryPoint(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, dsn(t))
 			const each = 30
-			rounds, n := 1, 0
-			if soak() {
-				rounds = 25
-			}
+			rounds, n := mortal.Size(1, 25), 0
 			for round := range rounds {
 				for _, point := range []string{afterPublish, beforePublish, amidPublish, afterMark} {
 					var writing sync.WaitGroup
 					writing.Go(func() { r.order(n, n+each) })
-					r.wantKilled(r.start(point, 2+round%2))
+					r.start(point, 2+round%2).MustDie(r)
 					writing.Wait()
 					if point != afterPublish { // in the others' time the lease ends by itself
 						r.endLease()
@@ -287,8 +211,7 @@ func TestRelayKilledAtEveryPoint(t *testing.T) {
 				t.Errorf("%d messages came twice, %d duplicates were acknowledged", doubles, r.bank.reasons["duplicate"])
 			}
 			t.Logf("%d messages, %d kills, %d came twice", n, 4*rounds, doubles)
-			last.Process.Kill()
-			<-last.ended
+			last.Kill()
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gabion-go/gabion/e2e/messages/mortal"
 	"github.com/gabion-go/gabion/internal/testservers"
 )
 
@@ -46,8 +47,7 @@ func TestLeaderThatWasStopped(t *testing.T) {
 	}
 	r.bank.wantOnce(r.shop, n)
 	r.wantOrder(n)
-	for _, c := range []*process{first, second} {
-		c.Process.Kill()
-		r.wantKilled(c)
+	for _, c := range []*mortal.Child{first, second} {
+		c.End(r, 0)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/e2e/messages/clocks"
+	"github.com/gabion-go/gabion/e2e/messages/mortal"
 	"github.com/gabion-go/gabion/internal/testclock"
 	"github.com/gabion-go/gabion/messages/message"
 )
@@ -27,16 +28,16 @@ func TestTheInboxesClockIsStepped(t *testing.T) {
 	steps := []time.Duration{time.Hour, -2 * time.Hour, 3 * time.Minute, 0}
 	places := []string{"work", "commit", "letter", "commit"}
 	other := r.start("consumer", r.url, "", 0)
-	for n := range size(len(steps), 40*len(steps)) {
+	for n := range mortal.Size(len(steps), 40*len(steps)) {
 		r.publish(15)
 		dies := r.start("consumer", r.url, places[n%len(places)], 1)
 		r.publish(15)
-		r.end(dies, 3*time.Second) // the other may have everything
+		dies.End(r, 3*time.Second) // the other may have everything
 		clock.Step(t, steps[n%len(steps)])
 		r.publish(5)
 	}
 	r.settled()
-	r.end(other, 0)
+	other.End(r, 0)
 	r.wantEachOnce()
 }
 
@@ -47,12 +48,12 @@ func TestTheRigSeesAnInboxThatForgetsTooSoon(t *testing.T) {
 	clock := r.stepped()
 	r.env = append(r.env, keepVar+"=1m")
 	r.publish(9)
-	r.end(r.start("consumer", r.url, "commit", 3), 10*time.Second)
+	r.start("consumer", r.url, "commit", 3).End(r, 10*time.Second)
 	clock.Step(t, time.Hour)
 	last := r.start("consumer", r.url, "", 0)
 	r.settled()
-	r.end(last, 0)
-	if all, different := r.number("SELECT count(*) FROM bookings"), r.number("SELECT count(DISTINCT message) FROM bookings"); all == different {
+	last.End(r, 0)
+	if different, all := r.bank.Booked(); all == different {
 		t.Errorf("%d bookings of %d messages", all, different)
 	}
 }
@@ -71,11 +72,11 @@ func TestConsumersWhoseOwnClocksJump(t *testing.T) {
 		{{After: 2, Off: 3600}, {After: 4, Off: -3600}, {After: 6, Off: 180}, {After: 8, Off: 0}},
 		{{After: 1, Off: -7200}, {After: 3, Off: 7200}, {After: 5, Off: -180}},
 	}
-	start := func(n int, die string) *child {
+	start := func(n int, die string) *mortal.Child {
 		r.env = []string{testclock.Env(0, jumps[n%len(jumps)]...)}
 		return r.start("consumer", r.url, die, 2)
 	}
-	last := []*child{start(0, ""), start(1, ""), start(2, "")}
+	last := []*mortal.Child{start(0, ""), start(1, ""), start(2, "")}
 	places := []string{"commit", "work", "fetch"}
 	due := map[string]bool{}
 	for n := range 12 {
@@ -86,11 +87,11 @@ func TestConsumersWhoseOwnClocksJump(t *testing.T) {
 			due[strconv.Itoa(r.sent)] = true
 			<-time.After(10 * time.Millisecond)
 		}
-		r.end(c, 3*time.Second)
+		c.End(r, 3*time.Second)
 	}
 	r.settled()
 	for _, c := range last {
-		r.end(c, 0)
+		c.End(r, 0)
 	}
 	dead, expired := r.letters(), 0
 	for i := 1; i <= r.sent; i++ {

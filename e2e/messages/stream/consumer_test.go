@@ -9,10 +9,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,8 +21,8 @@ import (
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/contrib/natsmsg"
-	"github.com/gabion-go/gabion/contrib/sqlitestore"
 	"github.com/gabion-go/gabion/e2e/messages/clocks"
+	"github.com/gabion-go/gabion/e2e/messages/mortal"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
 	"github.com/gabion-go/gabion/internal/terms"
@@ -37,72 +35,19 @@ import (
 // The test binary is also the brokers and the consumers: processes of their own, for they are
 // killed.
 const (
-	roleVar  = "STREAM_ROLE" // consumer or naive
 	urlVar   = "STREAM_BROKER"
 	dirVar   = "STREAM_DIR"
-	dieVar   = "STREAM_DIE"       // where: fetch, work, commit, letter or term
-	afterVar = "STREAM_DIE_AFTER" // the how manyth time
-	stopVar  = "STREAM_STOP"      // not to die there, but to stop until a SIGCONT
-	clockVar = "STREAM_CLOCK"     // the file of SQLite's clock
-	keepVar  = "STREAM_KEEP"      // for how long the inbox knows what was done
+	clockVar = "STREAM_CLOCK" // the file of SQLite's clock
+	keepVar  = "STREAM_KEEP"  // for how long the inbox knows what was done
 )
 
 // takes is the header that says how long the work of a message takes.
 const takes = "Takes"
 
-var roles = map[string]func(context.Context) error{"consumer": consume, "naive": naive}
-
+// A consumer may die where it has fetched a message, in the work, after COMMIT, and before and after it
+// has put away a letter.
 func TestMain(m *testing.M) {
-	do := roles[os.Getenv(roleVar)]
-	if text := os.Getenv(nodeVar); text != "" {
-		do = func(context.Context) error { return serve(text) }
-	} else if do != nil {
-		go func() { // no child outlives the test
-			_, _ = os.Stdin.Read(make([]byte, 1))
-			os.Exit(3)
-		}()
-	}
-	if do == nil {
-		os.Exit(m.Run())
-	}
-	if err := do(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2)
-	}
-	os.Exit(0)
-}
-
-var (
-	passing sync.Mutex
-	passed  int // of the place to die at
-)
-
-// stopSelf stops this process until it gets SIGCONT, where there is that.
-var stopSelf func()
-
-// die kills this process, by a signal that it can't handle, if it is to die here. Or it stops.
-func die(here string) {
-	if os.Getenv(dieVar) != here {
-		return
-	}
-	passing.Lock()
-	defer passing.Unlock()
-	passed++
-	after, _ := strconv.Atoi(os.Getenv(afterVar))
-	if passed < after {
-		return
-	}
-	if os.Getenv(stopVar) != "" {
-		if passed == max(after, 1) {
-			fmt.Println("stops at", here)
-			stopSelf()
-		}
-		return
-	}
-	if self, err := os.FindProcess(os.Getpid()); err == nil {
-		_ = self.Kill()
-	}
-	select {}
+	mortal.Main(m, map[string]func(context.Context) error{"consumer": consume, "naive": naive, "node": serve})
 }
 
 func connect(url string) (*nats.Conn, jetstream.JetStream, error) {
@@ -113,14 +58,6 @@ func connect(url string) (*nats.Conn, jetstream.JetStream, error) {
 	}
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(5*time.Second))
 	return nc, js, err
-}
-
-func openBank(ctx context.Context, dir string) (*sql.DB, *sqlstore.Store, error) {
-	db, store, err := sqlitestore.Open(ctx, filepath.Join(dir, "bank.db"), "inbox")
-	if err == nil {
-		_, err = db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS bookings (message text, amount integer)")
-	}
-	return db, store, err
 }
 
 // An execer is a database or a transaction.
@@ -149,7 +86,7 @@ func work(ctx context.Context) error {
 	if err := book(ctx, sqlstore.TxFrom(ctx), m.ID, m.Payload); err != nil {
 		return err
 	}
-	die("work")
+	mortal.Die("work")
 	if rand.IntN(50) == 0 {
 		return classify.Transient(errors.New("the bank is away"))
 	}
@@ -171,10 +108,10 @@ type letters struct{ js jetstream.JetStream }
 func (letters) Fail(context.Context, deadletter.ID, deadletter.Failure) error { return nil }
 func (letters) Forget(context.Context, deadletter.ID) error                   { return nil }
 func (l letters) Put(ctx context.Context, one deadletter.Letter) error {
-	die("letter")
+	mortal.Die("letter")
 	_, err := l.js.PublishMsg(ctx, &nats.Msg{Subject: "letters", Header: nats.Header{"Reason": {one.Reason}}, Data: []byte(one.Key)}, jetstream.WithMsgID(string(one.ID)))
 	if err == nil {
-		die("term")
+		mortal.Die("term")
 	}
 	return err
 }
@@ -188,7 +125,7 @@ func (witness) Observe(_ context.Context, e policy.Event) {
 	}
 	fmt.Println(e.Code)
 	if strings.HasPrefix(e.Code, "ack/done") {
-		die("commit")
+		mortal.Die("commit")
 	}
 }
 
@@ -215,7 +152,7 @@ func consume(ctx context.Context) error {
 		return err
 	}
 	defer nc.Close()
-	db, store, err := openBank(ctx, os.Getenv(dirVar))
+	db, store, err := mortal.OpenBank(ctx, os.Getenv(dirVar))
 	if err != nil {
 		return err
 	}
@@ -234,7 +171,7 @@ func consume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o := natsmsg.Options{Logger: log, Tenant: func(*nats.Msg) string { die("fetch"); return "" }}
+	o := natsmsg.Options{Logger: log, Tenant: func(*nats.Msg) string { mortal.Die("fetch"); return "" }}
 	for {
 		err := natsmsg.Consume(ctx, js, "ORDERS", "bank", c, work, o)
 		if !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, jetstream.ErrJetStreamNotEnabled) && !temporary(err) {
@@ -257,7 +194,7 @@ func naive(ctx context.Context) error {
 		return err
 	}
 	defer nc.Close()
-	db, _, err := openBank(ctx, os.Getenv(dirVar))
+	db, _, err := mortal.OpenBank(ctx, os.Getenv(dirVar))
 	if err != nil {
 		return err
 	}
@@ -277,7 +214,7 @@ func naive(ctx context.Context) error {
 		}
 		linger(ctx, m.Headers().Get(takes))
 		if err := book(ctx, db, m.Headers().Get("Idempotency-Key"), m.Data()); err == nil {
-			die("commit")
+			mortal.Die("commit")
 		}
 		if err := m.DoubleAck(ctx); err != nil {
 			return err

@@ -1,35 +1,22 @@
 package stream
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/gabion-go/gabion/e2e/messages/mortal"
 	"github.com/gabion-go/gabion/internal/testproxy"
 	"github.com/gabion-go/gabion/messages/message"
 )
-
-// size returns how many there are of something: few, or with GABION_SOAK=1 many.
-func size(usual, soak int) int {
-	if os.Getenv("GABION_SOAK") == "1" {
-		return soak
-	}
-	return usual
-}
 
 // every is how often a message can never be booked.
 const every = 10
@@ -43,18 +30,10 @@ type rig struct {
 	exe   string   // the consumers' program; empty for this one
 	env   []string // of its consumers, beside what start says
 	js    jetstream.JetStream
-	bank  *sql.DB
+	bank  mortal.Bank
 	sent  int
-
-	mu   sync.Mutex
-	told bytes.Buffer // what consumers said became of messages
-}
-
-// Write implements io.Writer, for several processes.
-func (r *rig) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.told.Write(p)
+	stop  bool        // consumers do not die but stop
+	told  mortal.Told // what consumers said became of messages
 }
 
 func newRig(t *testing.T, servers int) *rig {
@@ -81,10 +60,12 @@ func openRig(t *testing.T, servers int) *rig {
 		_, err := js.CreateOrUpdateConsumer(t.Context(), "ORDERS", jetstream.ConsumerConfig{Durable: "bank", FilterSubject: "orders", AckWait: ackWait, AckPolicy: jetstream.AckExplicitPolicy, MaxDeliver: -1})
 		return err
 	})
-	if r.bank, _, err = openBank(t.Context(), r.dir); err != nil {
+	db, _, err := mortal.OpenBank(t.Context(), r.dir)
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { r.bank.Close() })
+	t.Cleanup(func() { db.Close() })
+	r.bank = mortal.Bank{TB: t, DB: db}
 	return r
 }
 
@@ -130,50 +111,12 @@ func (r *rig) publishOne(headers ...message.Header) {
 }
 
 // said returns how often consumers said a text.
-func (r *rig) said(text string) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return strings.Count(r.told.String(), text)
-}
+func (r *rig) said(text string) int { return r.told.Count(text) }
 
-// A child is a process that consumes.
-type child struct {
-	*exec.Cmd
-	trouble bytes.Buffer
-	ended   chan error
-}
-
-func (r *rig) start(role, url, die string, after int) *child {
-	c := &child{Cmd: exec.Command(cmp.Or(r.exe, os.Args[0])), ended: make(chan error, 1)}
-	c.Env = append(os.Environ(), roleVar+"="+role, urlVar+"="+url, dirVar+"="+r.dir, dieVar+"="+die, afterVar+"="+strconv.Itoa(after))
-	c.Env = append(c.Env, r.env...)
-	c.Stderr, c.Stdout = &c.trouble, r
-	stdin, err := c.StdinPipe()
-	if err == nil {
-		err = c.Start()
-	}
-	if err != nil {
-		panic(err) // any goroutine may call this
-	}
-	go func() {
-		c.ended <- c.Wait()
-		stdin.Close()
-	}()
-	return c
-}
-
-// end waits so long for the child to die, and then kills it. It must not end otherwise.
-func (r *rig) end(c *child, within time.Duration) {
-	r.Helper()
-	select {
-	case <-c.ended:
-	case <-time.After(within):
-		_ = c.Process.Kill()
-		<-c.ended
-	}
-	if c.ProcessState.Exited() {
-		r.Errorf("a consumer ended: %s", &c.trouble)
-	}
+func (r *rig) start(role, url, die string, after int) *mortal.Child {
+	return mortal.Start(r, mortal.Birth{
+		Program: r.exe, Role: role, Die: die, After: after, Stop: r.stop, Said: &r.told, Env: append([]string{urlVar + "=" + url, dirVar + "=" + r.dir}, r.env...),
+	})
 }
 
 // settled waits until the broker has nothing left.
@@ -228,9 +171,7 @@ func (r *rig) letters() map[string]int {
 func (r *rig) wantEachOnce() {
 	r.Helper()
 	want := r.sent - r.sent/every
-	if all, different := r.number("SELECT count(*) FROM bookings"), r.number("SELECT count(DISTINCT message) FROM bookings"); all != want || different != want {
-		r.Errorf("%d bookings of %d messages, want %d", all, different, want)
-	}
+	r.bank.WantOnce(want)
 	sum := 0
 	for i := 1; i <= r.sent; i++ {
 		if i%every != 0 {
@@ -255,25 +196,25 @@ func (r *rig) wantEachOnce() {
 // Consumers are killed at each point of a message's way, and at any moment.
 func TestConsumersAreKilledAtEveryPoint(t *testing.T) {
 	r := newRig(t, 1)
-	r.publish(size(100, 100_000))
+	r.publish(mortal.Size(100, 100_000))
 	places := []string{"fetch", "work", "commit", "letter", "term", ""}
-	for n := range size(len(places), 40*len(places)) {
+	for n := range mortal.Size(len(places), 40*len(places)) {
 		r.publish(20)
 		if place := places[n%len(places)]; place != "" {
 			after := 1
 			if n%len(places) < 3 {
 				after = 1 + rand.IntN(5)
 			}
-			r.end(r.start("consumer", r.url, place, after), patience)
+			r.start("consumer", r.url, place, after).End(r, patience)
 			continue
 		}
 		other := r.start("consumer", r.url, "", 0)
-		r.end(r.start("consumer", r.url, "", 0), 300*time.Millisecond+rand.N(300*time.Millisecond))
-		r.end(other, 0)
+		r.start("consumer", r.url, "", 0).End(r, 300*time.Millisecond+rand.N(300*time.Millisecond))
+		other.End(r, 0)
 	}
 	last := r.start("consumer", r.url, "", 0)
 	r.settled()
-	r.end(last, 0)
+	last.End(r, 0)
 	r.wantEachOnce()
 	if r.said("ack/duplicate") == 0 {
 		t.Error("nothing came twice: the rig proves nothing")
@@ -285,11 +226,11 @@ func TestTheRigSeesAConsumerWithoutAnInbox(t *testing.T) {
 	r := newRig(t, 1)
 	r.publish(30)
 	for range 2 {
-		r.end(r.start("naive", r.url, "commit", 3), 5*time.Second)
+		r.start("naive", r.url, "commit", 3).End(r, 5*time.Second)
 	}
 	last := r.start("naive", r.url, "", 0)
 	r.settled()
-	r.end(last, 0)
+	last.End(r, 0)
 	if n := r.number("SELECT count(*) FROM bookings"); n <= 30-30/every {
 		t.Errorf("%d bookings of 30 messages", n)
 	}
@@ -297,8 +238,8 @@ func TestTheRigSeesAConsumerWithoutAnInbox(t *testing.T) {
 
 func TestTheBrokerIsKilledAndStartedWithItsData(t *testing.T) {
 	r := newRig(t, 1)
-	consumers := []*child{r.start("consumer", r.url, "", 0), r.start("consumer", r.url, "", 0)}
-	for range size(2, 100) {
+	consumers := []*mortal.Child{r.start("consumer", r.url, "", 0), r.start("consumer", r.url, "", 0)}
+	for range mortal.Size(2, 100) {
 		r.publish(60)
 		r.nodes[0].kill()
 		if err := r.nodes[0].start(); err != nil {
@@ -308,14 +249,14 @@ func TestTheBrokerIsKilledAndStartedWithItsData(t *testing.T) {
 	r.publish(20)
 	r.settled()
 	for _, c := range consumers {
-		r.end(c, 0)
+		c.End(r, 0)
 	}
 	r.wantEachOnce()
 }
 
 func TestPartitionsBetweenConsumersAndBroker(t *testing.T) {
 	r := newRig(t, 1)
-	var consumers []*child
+	var consumers []*mortal.Child
 	var proxies []*testproxy.Proxy
 	for range 2 {
 		p := testproxy.New(t, strings.TrimPrefix(r.url, "nats://"))
@@ -323,7 +264,7 @@ func TestPartitionsBetweenConsumersAndBroker(t *testing.T) {
 		consumers = append(consumers, r.start("consumer", "nats://"+p.Addr, "", 0))
 	}
 	faults := []testproxy.Fault{{Down: true}, {Requests: testproxy.Hold}, {Replies: testproxy.Hold}, {Replies: testproxy.Break}}
-	for n := range size(4, 200) {
+	for n := range mortal.Size(4, 200) {
 		r.publish(30)
 		p := proxies[n%2]
 		p.Set(faults[n%len(faults)])
@@ -333,7 +274,7 @@ func TestPartitionsBetweenConsumersAndBroker(t *testing.T) {
 	}
 	r.settled()
 	for _, c := range consumers {
-		r.end(c, 0)
+		c.End(r, 0)
 	}
 	r.wantEachOnce()
 }
@@ -341,8 +282,8 @@ func TestPartitionsBetweenConsumersAndBroker(t *testing.T) {
 // Of three replicas the leader is killed and started again, and moved.
 func TestAClusterLosesAndMovesItsLeader(t *testing.T) {
 	r := newRig(t, 3)
-	consumers := []*child{r.start("consumer", r.url, "", 0), r.start("consumer", r.url, "", 0)}
-	for n := range size(2, 60) {
+	consumers := []*mortal.Child{r.start("consumer", r.url, "", 0), r.start("consumer", r.url, "", 0)}
+	for n := range mortal.Size(2, 60) {
 		r.publish(30)
 		if n%2 == 1 {
 			r.eventually("the leader is moved", func() error {
@@ -359,7 +300,7 @@ func TestAClusterLosesAndMovesItsLeader(t *testing.T) {
 	r.publish(20)
 	r.settled()
 	for _, c := range consumers {
-		r.end(c, 0)
+		c.End(r, 0)
 	}
 	r.wantEachOnce()
 }

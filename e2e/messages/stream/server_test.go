@@ -1,18 +1,17 @@
 package stream
 
 import (
-	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/gabion-go/gabion/e2e/messages/mortal"
 	"github.com/gabion-go/gabion/internal/testservers"
 )
 
@@ -24,16 +23,16 @@ type node struct {
 	Route  int   // zero outside of clusters
 	Routes []int // of the others
 
-	cmd *exec.Cmd // nil while it is down
-	in  io.Closer // the child ends when this does
+	t     testing.TB
+	child *mortal.Child // nil while it is down
 }
 
 const nodeVar = "STREAM_NODE"
 
 // serve is what a child that is a server does.
-func serve(text string) error {
+func serve(ctx context.Context) error {
 	var n node
-	if err := json.Unmarshal([]byte(text), &n); err != nil {
+	if err := json.Unmarshal([]byte(os.Getenv(nodeVar)), &n); err != nil {
 		return err
 	}
 	o := &server.Options{ServerName: n.Name, Host: "127.0.0.1", Port: n.Port, JetStream: true, StoreDir: n.Dir, SyncAlways: true, NoSigs: true, NoLog: true}
@@ -54,8 +53,8 @@ func serve(text string) error {
 		return fmt.Errorf("server %s is not ready", n.Name)
 	}
 	fmt.Println("ready")
-	_, err = io.Copy(io.Discard, os.Stdin)
-	return err
+	<-ctx.Done()
+	return nil
 }
 
 func (n *node) start() error {
@@ -63,35 +62,22 @@ func (n *node) start() error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), nodeVar+"="+string(text))
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	n.cmd, n.in = cmd, in
-	if line, _ := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
-		n.kill()
-		return fmt.Errorf("server %s does not start: %s", n.Name, line)
+	var told mortal.Told
+	n.child = mortal.Start(n.t, mortal.Birth{Role: "node", Said: &told, Env: []string{nodeVar + "=" + string(text)}})
+	for told.Count("ready") == 0 {
+		select {
+		case <-n.child.Ended:
+			return fmt.Errorf("server %s does not start: %s", n.Name, &n.child.Trouble)
+		case <-time.After(5 * time.Millisecond):
+		}
 	}
 	return nil
 }
 
 func (n *node) kill() {
-	if n.cmd == nil {
-		return
+	if n.child != nil {
+		n.child.Kill()
 	}
-	_ = n.cmd.Process.Kill()
-	_ = n.in.Close()
-	_ = n.cmd.Wait()
-	n.cmd = nil
 }
 
 // startNodes starts one server, or three that are a cluster.
@@ -111,7 +97,7 @@ func tryNodes(t testing.TB, ports []int) (nodes []*node, urls string, err error)
 	many := len(ports) / 2
 	var all []string
 	for i := range many {
-		n := &node{Name: fmt.Sprint("n", i), Dir: t.TempDir(), Port: ports[i]}
+		n := &node{Name: fmt.Sprint("n", i), Dir: t.TempDir(), Port: ports[i], t: t}
 		if many > 1 {
 			n.Route, n.Routes = ports[many+i], ports[many:]
 		}
@@ -130,5 +116,4 @@ func tryNodes(t testing.TB, ports []int) (nodes []*node, urls string, err error)
 	return nodes, strings.Join(all, ","), err
 }
 
-// patience is how long a test waits for what a machine that works would bring.
-const patience = time.Minute
+const patience = mortal.Patience

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/e2e/messages/mortal"
 	"github.com/gabion-go/gabion/messages/message"
 )
 
@@ -17,14 +18,14 @@ func TestWorkTakesLongerThanTheBrokerWaits(t *testing.T) {
 	}{{"consumer", false}, {"naive", true}} {
 		t.Run(c.role, func(t *testing.T) {
 			r := newRig(t, 1)
-			for range size(3, 200) {
+			for range mortal.Size(3, 200) {
 				r.publishOne(message.Header{Name: takes, Value: (2 * ackWait).String()})
 				r.publish(3)
 			}
-			pair := []*child{r.start(c.role, r.url, "", 0), r.start(c.role, r.url, "", 0)}
+			pair := []*mortal.Child{r.start(c.role, r.url, "", 0), r.start(c.role, r.url, "", 0)}
 			r.settled()
 			for _, one := range pair {
-				r.end(one, 0)
+				one.End(r, 0)
 			}
 			if !c.twice {
 				r.wantEachOnce()
@@ -33,7 +34,7 @@ func TestWorkTakesLongerThanTheBrokerWaits(t *testing.T) {
 				}
 				return
 			}
-			if all, different := r.number("SELECT count(*) FROM bookings"), r.number("SELECT count(DISTINCT message) FROM bookings"); all == different {
+			if different, all := r.bank.Booked(); all == different {
 				t.Errorf("%d bookings of %d messages: the rig proves nothing", all, different)
 			}
 		})

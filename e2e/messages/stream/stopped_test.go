@@ -4,28 +4,22 @@ package stream
 
 import (
 	"fmt"
-	"os"
 	"syscall"
 	"testing"
 	"time"
-)
 
-func init() {
-	stopSelf = func() {
-		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-		<-time.After(50 * time.Millisecond) // the signal stops other threads a moment later
-	}
-}
+	"github.com/gabion-go/gabion/e2e/messages/mortal"
+)
 
 // Consumers are stopped for longer than the broker waits and a lease lasts, before the work, in it,
 // and between COMMIT and acknowledgement. Others get what they had. They go on with it as if
 // nothing had been, and yet each message is booked once.
 func TestConsumersAreStoppedForLongerThanTheBrokerWaits(t *testing.T) {
 	r := newRig(t, 1)
-	r.env = []string{stopVar + "=1"}
+	r.stop = true
 	other := r.start("consumer", r.url, "", 0)
 	places := []string{"fetch", "work", "commit"}
-	for n := range size(len(places), 100*len(places)) {
+	for n := range mortal.Size(len(places), 100*len(places)) {
 		c := r.start("consumer", r.url, places[n%len(places)], 1)
 		r.stopped(n+1, func() { r.publish(5) }) // or the other may have everything
 		<-time.After(stopFor)                   // it may have SQLite's one write lock: then the other waits, too
@@ -34,9 +28,9 @@ func TestConsumersAreStoppedForLongerThanTheBrokerWaits(t *testing.T) {
 		}
 		r.publish(5)
 		r.settled()
-		r.end(c, 0)
+		c.End(r, 0)
 	}
-	r.end(other, 0)
+	other.End(r, 0)
 	r.wantEachOnce()
 	if r.said("ack/duplicate") == 0 {
 		t.Error("nothing came twice: the rig proves nothing")
@@ -46,13 +40,13 @@ func TestConsumersAreStoppedForLongerThanTheBrokerWaits(t *testing.T) {
 // The same stop makes a consumer without an inbox book twice.
 func TestTheRigSeesAStoppedConsumerWithoutAnInbox(t *testing.T) {
 	r := newRig(t, 1)
-	r.env = []string{stopVar + "=1"}
+	r.stop = true
 	r.publish(9)
 	first := r.start("naive", r.url, "commit", 3)
 	r.stopped(1, func() {})
 	second := r.start("naive", r.url, "", 0)
 	r.eventually("what the stopped one has booked is booked again", func() error {
-		if all, different := r.number("SELECT count(*) FROM bookings"), r.number("SELECT count(DISTINCT message) FROM bookings"); all == different {
+		if different, all := r.bank.Booked(); all == different {
 			return fmt.Errorf("%d bookings", all)
 		}
 		return nil
@@ -61,6 +55,6 @@ func TestTheRigSeesAStoppedConsumerWithoutAnInbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.settled()
-	r.end(first, 0)
-	r.end(second, 0)
+	first.End(r, 0)
+	second.End(r, 0)
 }

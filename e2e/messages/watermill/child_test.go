@@ -4,10 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -19,7 +17,7 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/contrib/gabionmsg"
-	"github.com/gabion-go/gabion/contrib/sqlitestore"
+	"github.com/gabion-go/gabion/e2e/messages/mortal"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
 	"github.com/gabion-go/gabion/messages/consumer"
@@ -30,13 +28,10 @@ import (
 
 // The test binary is also the consumer: a process of its own, for it is killed.
 const (
-	roleVar  = "WATERMILL_ROLE" // gabion or plain
 	kindVar  = "WATERMILL_KIND"
 	urlVar   = "WATERMILL_URL"
 	dirVar   = "WATERMILL_DIR"
-	dieVar   = "WATERMILL_DIE"       // where to die, of points
-	afterVar = "WATERMILL_DIE_AFTER" // the how manyth time
-	holdsVar = "WATERMILL_GUARANTEE" // a idempotency.Guarantee
+	holdsVar = "WATERMILL_GUARANTEE" // an idempotency.Guarantee
 )
 
 // points are the places where a consumer is killed: before the work, in it, between COMMIT and
@@ -44,18 +39,10 @@ const (
 var points = []string{"begin", "work", "ack", "letter", "later"}
 
 func TestMain(m *testing.M) {
-	role := os.Getenv(roleVar)
-	if role == "" {
-		os.Exit(m.Run())
-	}
-	go func() { // no child outlives the test
-		_, _ = os.Stdin.Read(make([]byte, 1))
-		os.Exit(3)
-	}()
-	if err := consume(context.Background(), role); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	os.Exit(2)
+	mortal.Main(m, map[string]func(context.Context) error{
+		"gabion": func(ctx context.Context) error { return consume(ctx, guarded) },
+		"plain":  func(ctx context.Context) error { return consume(ctx, plain) },
+	})
 }
 
 // exits, as a place to die, has the work of the first order end the process.
@@ -65,29 +52,6 @@ const (
 	exitRuns = 3 // the policy's attempts then
 )
 
-var passed = make(chan int, 1) // how often the place to die at was passed
-
-// die kills this process, by a signal that it can't handle, if it is to die here.
-func die(here string) {
-	if os.Getenv(dieVar) != here {
-		return
-	}
-	n := 1
-	select {
-	case n = <-passed:
-		n++
-	default:
-	}
-	passed <- n
-	if after, _ := strconv.Atoi(os.Getenv(afterVar)); n < after {
-		return
-	}
-	if self, err := os.FindProcess(os.Getpid()); err == nil {
-		_ = self.Kill()
-	}
-	select {}
-}
-
 func keyOf(m *wm.Message) string {
 	for name, value := range m.Metadata {
 		if name == message.Key {
@@ -95,16 +59,6 @@ func keyOf(m *wm.Message) string {
 		}
 	}
 	return m.UUID
-}
-
-// openBank opens the database with the bookings, the witness: a line for each effect.
-func openBank(ctx context.Context, dir string) (*sql.DB, idempotency.Store, error) {
-	db, store, err := sqlitestore.Open(ctx, filepath.Join(dir, "bank.db"), "inbox")
-	if err != nil {
-		return nil, nil, err
-	}
-	_, err = db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS bookings (message text, amount text)")
-	return db, store, err
 }
 
 type execer interface {
@@ -128,7 +82,7 @@ func guarantee() idempotency.Guarantee {
 // charge is the work: a booking, which fails now and then after it was made.
 func charge(ctx context.Context, in execer, msg *wm.Message) error {
 	key := keyOf(msg)
-	if key == "0" && os.Getenv(dieVar) == exits {
+	if key == "0" && mortal.Place() == exits {
 		var err error
 		if guarantee() == idempotency.GuaranteeTx {
 			_, err = in.ExecContext(ctx, "INSERT INTO bookings VALUES (?, ?)", key, "by work that ends its process")
@@ -143,53 +97,49 @@ func charge(ctx context.Context, in execer, msg *wm.Message) error {
 	if _, err := in.ExecContext(ctx, "INSERT INTO bookings VALUES (?, ?)", key, string(msg.Payload)); err != nil {
 		return err
 	}
-	die("work")
-	if os.Getenv(dieVar) != exits && rand.IntN(20) == 0 {
+	mortal.Die("work")
+	if mortal.Place() != exits && rand.IntN(20) == 0 {
 		return errBank
 	}
 	return nil
 }
 
-// mortal passes messages on, and dies before one is acknowledged.
-func mortal(next wm.HandlerFunc) wm.HandlerFunc {
+// deadly passes messages on, and dies before one is acknowledged.
+func deadly(next wm.HandlerFunc) wm.HandlerFunc {
 	return func(msg *wm.Message) ([]*wm.Message, error) {
-		die("begin")
+		mortal.Die("begin")
 		out, err := next(msg)
 		if err == nil {
-			die("ack")
+			mortal.Die("ack")
 		}
 		return out, err
 	}
 }
 
-// A mortalPublisher dies after it has published a dead letter.
-type mortalPublisher struct{ wm.Publisher }
+// A deadlyPublisher dies after it has published a dead letter.
+type deadlyPublisher struct{ wm.Publisher }
 
-func (p mortalPublisher) Publish(topic string, msgs ...*wm.Message) error {
+func (p deadlyPublisher) Publish(topic string, msgs ...*wm.Message) error {
 	err := p.Publisher.Publish(topic, msgs...)
 	if err == nil {
-		die("letter")
+		mortal.Die("letter")
 	}
 	return err
 }
 
 // consume handles messages until the process is killed.
-func consume(ctx context.Context, role string) error {
+func consume(ctx context.Context, add func(*wm.Router, *line, *sql.DB, idempotency.Store) error) error {
 	l, err := kinds[os.Getenv(kindVar)].open(os.Getenv(urlVar))
 	if err != nil {
 		return err
 	}
-	db, store, err := openBank(ctx, os.Getenv(dirVar))
+	db, store, err := mortal.OpenBank(ctx, os.Getenv(dirVar))
 	if err != nil {
 		return err
 	}
 	router, err := wm.NewRouter(wm.RouterConfig{}, watermill.NopLogger{})
 	if err != nil {
 		return err
-	}
-	add := plain
-	if role == "gabion" {
-		add = guarded
 	}
 	if err := add(router, l, db, store); err != nil {
 		return err
@@ -202,7 +152,7 @@ func guarded(router *wm.Router, l *line, db *sql.DB, store idempotency.Store) er
 	p, _ := policy.Preset("message-queue")
 	p.Retry.Attempts, p.Retry.Backoff, p.Bulkhead.Limit = 64, backoff.Const(20*time.Millisecond), 4
 	var config idempotency.RunnerConfig
-	if os.Getenv(dieVar) == exits { // a run that is lost is waited for until its lease ends
+	if mortal.Place() == exits { // a run that is lost is waited for until its lease ends
 		p.Retry.Attempts, config.Lease = exitRuns, time.Second
 	}
 	c, err := consumer.New(gabion.New("bank", p), store, consumer.Options{
@@ -212,12 +162,12 @@ func guarded(router *wm.Router, l *line, db *sql.DB, store idempotency.Store) er
 	if err != nil {
 		return err
 	}
-	o := gabionmsg.Options{Poison: mortalPublisher{l}, PoisonTopic: dead}
+	o := gabionmsg.Options{Poison: deadlyPublisher{l}, PoisonTopic: dead}
 	if l.later != nil {
 		o.Later = func(ctx context.Context, msg *wm.Message, wait time.Duration) error {
 			err := l.later(ctx, msg, wait)
 			if err == nil {
-				die("later")
+				mortal.Die("later")
 			}
 			return err
 		}
@@ -237,7 +187,7 @@ func guarded(router *wm.Router, l *line, db *sql.DB, store idempotency.Store) er
 				in = sqlstore.TxFrom(msg.Context())
 			}
 			return charge(msg.Context(), in, msg)
-		}).AddMiddleware(mortal, mw)
+		}).AddMiddleware(deadly, mw)
 	}
 	return nil
 }
@@ -255,6 +205,6 @@ func plain(router *wm.Router, l *line, db *sql.DB, _ idempotency.Store) error {
 	again := middleware.Retry{MaxRetries: 100, InitialInterval: 5 * time.Millisecond, Multiplier: 1, Logger: watermill.NopLogger{}}
 	router.AddConsumerHandler("bank", orders, sub, func(msg *wm.Message) error {
 		return charge(msg.Context(), db, msg)
-	}).AddMiddleware(mortal, poison, again.Middleware)
+	}).AddMiddleware(deadly, poison, again.Middleware)
 	return nil
 }

@@ -1,19 +1,16 @@
 package watermill
 
 import (
-	"bytes"
-	"database/sql"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"strconv"
 	"testing"
 	"time"
 
 	wm "github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/gabion-go/gabion/e2e/messages/mortal"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/internal/testservers"
 	"github.com/gabion-go/gabion/messages/message"
@@ -25,7 +22,7 @@ type rig struct {
 	name   string
 	broker *testservers.Server
 	dir    string
-	bank   *sql.DB
+	bank   mortal.Bank
 	line   *line
 	holds  idempotency.Guarantee
 }
@@ -34,11 +31,12 @@ func newRig(t *testing.T, name string) *rig {
 	t.Helper()
 	k := kinds[name]
 	r := &rig{T: t, name: name, broker: k.start(t), dir: t.TempDir(), holds: idempotency.GuaranteeTx}
-	var err error
-	if r.bank, _, err = openBank(t.Context(), r.dir); err != nil {
+	db, _, err := mortal.OpenBank(t.Context(), r.dir)
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = r.bank.Close() })
+	t.Cleanup(func() { _ = db.Close() })
+	r.bank = mortal.Bank{TB: t, DB: db}
 	if r.line, err = k.open(urlOf(r.broker)); err != nil {
 		t.Fatal(err)
 	}
@@ -78,46 +76,12 @@ func (r *rig) publish(from, to int) {
 	}
 }
 
-// A child is a consumer in a process of its own.
-type child struct {
-	*exec.Cmd
-	trouble bytes.Buffer
-	ended   chan struct{} // closed when it has
-	stdin   io.Closer
-}
-
-func (r *rig) start(role, point string, after int) *child {
+func (r *rig) start(role, point string, after int) *mortal.Child {
 	r.Helper()
-	c := &child{Cmd: exec.CommandContext(r.Context(), os.Args[0]), ended: make(chan struct{})}
-	c.Env = append(os.Environ(), roleVar+"="+role, kindVar+"="+r.name, urlVar+"="+urlOf(r.broker), dirVar+"="+r.dir, dieVar+"="+point, afterVar+"="+strconv.Itoa(after), holdsVar+"="+strconv.Itoa(int(r.holds)))
-	c.Stderr = &c.trouble
-	stdin, err := c.StdinPipe()
-	if err == nil {
-		err = c.Start()
-	}
-	if err != nil {
-		r.Fatal(err)
-	}
-	c.stdin = stdin
-	go func() {
-		defer close(c.ended)
-		_ = c.Wait()
-	}()
-	return c
-}
-
-func (c *child) kill() {
-	_ = c.Process.Kill()
-	<-c.ended
-}
-
-// booked is how many messages the bank has booked, and how often in all.
-func (r *rig) booked() (messages, bookings int) {
-	r.Helper()
-	if err := r.bank.QueryRowContext(r.Context(), "SELECT count(DISTINCT message), count(*) FROM bookings").Scan(&messages, &bookings); err != nil {
-		r.Fatal(err)
-	}
-	return messages, bookings
+	return mortal.Start(r, mortal.Birth{
+		Role: role, Die: point, After: after,
+		Env: []string{kindVar + "=" + r.name, urlVar + "=" + urlOf(r.broker), dirVar + "=" + r.dir, holdsVar + "=" + strconv.Itoa(int(r.holds))},
+	})
 }
 
 // consume runs two consumers until the bank has booked want messages. They die kills times at the
@@ -126,7 +90,7 @@ func (r *rig) booked() (messages, bookings int) {
 func (r *rig) consume(role string, want, kills int, killBroker bool) (died int) {
 	r.Helper()
 	started := 0
-	next := func() *child {
+	next := func() *mortal.Child {
 		point := ""
 		if started < kills {
 			point = points[started%len(points)]
@@ -134,17 +98,17 @@ func (r *rig) consume(role string, want, kills int, killBroker bool) (died int) 
 		started++
 		return r.start(role, point, 1+rand.IntN(3))
 	}
-	pair := [2]*child{next(), next()}
+	pair := [2]*mortal.Child{next(), next()}
 	replace := func(n int) {
 		if pair[n].ProcessState.Exited() {
-			r.Fatalf("a consumer failed: %s", &pair[n].trouble)
+			r.Fatalf("a consumer failed: %s", &pair[n].Trouble)
 		}
 		pair[n] = next()
 	}
 	end := time.Now().Add(patience())
-	for booked := 0; booked < want; booked, _ = r.booked() {
+	for booked := 0; booked < want; booked, _ = r.bank.Booked() {
 		if time.Now().After(end) {
-			r.Fatalf("%d of %d messages are booked\n%s\n%s", booked, want, &pair[0].trouble, &pair[1].trouble)
+			r.Fatalf("%d of %d messages are booked\n%s\n%s", booked, want, &pair[0].Trouble, &pair[1].Trouble)
 		}
 		if killBroker && booked > want/2 {
 			killBroker = false
@@ -152,41 +116,33 @@ func (r *rig) consume(role string, want, kills int, killBroker bool) (died int) 
 			r.broker.Restart()
 		}
 		select {
-		case <-pair[0].ended:
+		case <-pair[0].Ended:
 			died++
 			replace(0)
-		case <-pair[1].ended:
+		case <-pair[1].Ended:
 			died++
 			replace(1)
 		case <-time.After(20 * time.Millisecond):
 			if n := rand.IntN(100); n < 2 && started < kills {
-				pair[n].kill()
+				pair[n].Kill()
 				replace(n)
 			}
 		}
 	}
-	pair[0].kill()
-	pair[1].kill()
+	pair[0].Kill()
+	pair[1].Kill()
 	return died
 }
 
 func sizes(name string) (messages, kills int) {
-	switch {
-	case os.Getenv("GABION_SOAK") != "1":
-		return 150, 5
-	case name == "redis streams":
-		return 100_000, 500 // in minutes; the others are slower
+	if name == "redis streams" { // the others are slower than minutes
+		return mortal.Size(150, 100_000), mortal.Size(5, 500)
 	}
-	return 10_000, 50
+	return mortal.Size(150, 10_000), mortal.Size(5, 50)
 }
 
 // patience is how long a rig may take.
-func patience() time.Duration {
-	if os.Getenv("GABION_SOAK") == "1" {
-		return time.Hour
-	}
-	return 2 * time.Minute
-}
+func patience() time.Duration { return time.Duration(mortal.Size(2, 60)) * mortal.Patience }
 
 // The consumers die at each point, the broker once, and each order is booked once. What cannot be
 // booked is among the dead letters.
@@ -212,7 +168,7 @@ func TestEachOrderIsBookedOnceWhateverIsKilled(t *testing.T) {
 			died := r.consume("gabion", messages-letters, kills, true)
 			<-published
 			survivor := r.start("gabion", "", 0) // for what is left of dead letters
-			defer survivor.kill()
+			defer survivor.Kill()
 			after, err := kinds[name].open(urlOf(r.broker)) // the old connections may have died with the broker
 			if err != nil {
 				t.Fatal(err)
@@ -222,7 +178,7 @@ func TestEachOrderIsBookedOnceWhateverIsKilled(t *testing.T) {
 			if err != nil || len(seen) != letters {
 				t.Errorf("%d of %d dead letters are there: %v", len(seen), letters, err)
 			}
-			if distinct, all := r.booked(); distinct != messages-letters || all != distinct {
+			if distinct, all := r.bank.Booked(); distinct != messages-letters || all != distinct {
 				t.Errorf("%d orders were booked %d times, and %d had to be", distinct, all, messages-letters)
 			}
 			if died == 0 {
@@ -258,12 +214,12 @@ func TestAnOrderThatEndsItsProcessIsGivenUp(t *testing.T) {
 			r.publish(0, orders)
 			ended := 0
 			running := r.start("gabion", exits, 0)
-			defer func() { running.kill() }()
+			defer func() { running.Kill() }()
 			for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 				select {
-				case <-running.ended:
+				case <-running.Ended:
 					if code := running.ProcessState.ExitCode(); code != exitCode {
-						t.Fatalf("a consumer failed with %d: %s", code, &running.trouble)
+						t.Fatalf("a consumer failed with %d: %s", code, &running.Trouble)
 					}
 					if ended++; ended > c.runs+2 {
 						t.Fatalf("%d processes have ended", ended)
@@ -271,7 +227,7 @@ func TestAnOrderThatEndsItsProcessIsGivenUp(t *testing.T) {
 					running = r.start("gabion", exits, 0)
 				case <-time.After(50 * time.Millisecond):
 				}
-				if distinct, _ := r.booked(); distinct >= orders-1 && ended >= c.runs {
+				if distinct, _ := r.bank.Booked(); distinct >= orders-1 && ended >= c.runs {
 					break
 				}
 			}
@@ -279,7 +235,7 @@ func TestAnOrderThatEndsItsProcessIsGivenUp(t *testing.T) {
 			if err != nil || len(seen) != 1 || seen["0"] == 0 {
 				t.Errorf("dead letters: %v, %v", seen, err)
 			}
-			if distinct, all := r.booked(); distinct != orders-1 || all != distinct {
+			if distinct, all := r.bank.Booked(); distinct != orders-1 || all != distinct {
 				t.Errorf("%d orders were booked %d times, and %d had to be", distinct, all, orders-1)
 			}
 			if ended != c.runs {
@@ -294,7 +250,7 @@ func TestTheRigSeesWhatWatermillAloneDoes(t *testing.T) {
 	r := newRig(t, "redis streams")
 	r.publish(0, 40)
 	r.consume("plain", 39, 6, false)
-	if distinct, all := r.booked(); all <= distinct {
+	if distinct, all := r.bank.Booked(); all <= distinct {
 		t.Errorf("%d orders were booked %d times", distinct, all)
 	}
 }

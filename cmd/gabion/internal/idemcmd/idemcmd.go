@@ -18,14 +18,6 @@ import (
 	"github.com/gabion-go/gabion/idempotency"
 )
 
-// Exit codes.
-const (
-	fine    = 0
-	refused = 1 // the record is not one with which that may be done
-	usage   = 2
-	failed  = 3
-)
-
 type verb struct {
 	name  string
 	words string // what names the record
@@ -102,7 +94,7 @@ func (v verb) command() *cobra.Command {
 		}
 		err := v.with(c.Context(), o, c.OutOrStdout())
 		if err == nil {
-			return fine
+			return cli.ExitOK
 		}
 		fmt.Fprintf(c.ErrOrStderr(), "%s: %v\n", c.CommandPath(), err)
 		return codeOf(err)
@@ -135,12 +127,12 @@ func (v verb) with(ctx context.Context, o *options, stdout io.Writer) error {
 func codeOf(err error) int {
 	var w operator.Wrong
 	if errors.As(err, &w) {
-		return usage
+		return cli.ExitUsage
 	}
 	if errors.Is(err, idempotency.ErrRefused) {
-		return refused
+		return cli.ExitFindings // the record is not one with which that may be done
 	}
-	return failed
+	return cli.ExitFailure
 }
 
 // check finds what is wrong with the flags before the store is opened.

@@ -115,7 +115,7 @@ func stop(ctx context.Context, c *call) error {
 		return err
 	}
 	if d.State != deadletter.Driving {
-		return refusedf("the redrive is %s", standing(&d))
+		return operator.Refusef("the redrive is %s", standing(&d))
 	}
 	if err := c.letters.Stop(ctx, d.ID, operator.Who(c.by), or(c.note, "stopped by hand")); err != nil {
 		return err
@@ -203,11 +203,11 @@ func (c *call) ended(d *deadletter.Drive, unresolved int) error {
 	}
 	switch {
 	case d.State == deadletter.StoppedByItself:
-		return refusedf("it stopped by itself: %s. %s again", d.Why, count(d.Total-d.Done, "letter waits", "letters wait"))
+		return operator.Refusef("it stopped by itself: %s. %s again", d.Why, count(d.Total-d.Done, "letter waits", "letters wait"))
 	case d.State == deadletter.Stopped:
-		return refusedf("it was stopped: %s. %s again", or(d.Why, "no reason given"), count(d.Total-d.Done, "letter waits", "letters wait"))
+		return operator.Refusef("it was stopped: %s. %s again", or(d.Why, "no reason given"), count(d.Total-d.Done, "letter waits", "letters wait"))
 	case d.Failed > 0:
-		return refusedf("%s again: gabion deadletter ls --group %s shows why", count(d.Failed, "letter failed and waits", "letters failed and wait"), d.Group)
+		return operator.Refusef("%s again: gabion deadletter ls --group %s shows why", count(d.Failed, "letter failed and waits", "letters failed and wait"), d.Group)
 	}
 	return nil
 }

@@ -20,15 +20,6 @@ import (
 	"github.com/gabion-go/gabion/messages/deadletter"
 )
 
-// Exit codes.
-const (
-	fine        = 0
-	refused     = 1 // a letter's state does not allow it, or a redrive went badly
-	usage       = 2
-	failed      = 3
-	interrupted = 130
-)
-
 const help = `usage: gabion deadletter <command> --store URL [flags]
 
   ls        list letters
@@ -104,11 +95,6 @@ type call struct {
 	stderr  io.Writer
 }
 
-// refusedf is for what a letter's state does not allow.
-func refusedf(text string, args ...any) error { return refusal{fmt.Errorf(text, args...)} }
-
-type refusal struct{ error }
-
 // Command is gabion deadletter.
 func Command() *cobra.Command { return command{open}.group() }
 
@@ -160,7 +146,7 @@ func (c command) run(ctx context.Context, v *verb, o *options, words []string, s
 		err = c.with(ctx, v, o, stdout, stderr)
 	}
 	if err == nil {
-		return fine
+		return cli.ExitOK
 	}
 	fmt.Fprintf(stderr, "gabion deadletter %s: %s\n", v.name, said(err))
 	return codeOf(ctx, err)
@@ -218,16 +204,16 @@ func (o *output) terminal() bool {
 
 func codeOf(ctx context.Context, err error) int {
 	var w operator.Wrong
-	var r refusal
+	var r operator.Refusal
 	switch {
 	case errors.As(err, &w):
-		return usage
+		return cli.ExitUsage
 	case errors.As(err, &r), errors.Is(err, deadletter.ErrState), errors.Is(err, deadletter.ErrUnresolved), errors.Is(err, deadletter.ErrBusy):
-		return refused
+		return cli.ExitFindings // a letter's state does not allow it, or a redrive went badly
 	case ctx.Err() != nil:
-		return interrupted
+		return cli.ExitInterrupted
 	}
-	return failed
+	return cli.ExitFailure
 }
 
 func noWords(o *options) error {

@@ -215,7 +215,7 @@ func redrive(ctx context.Context, c *call) error {
 		return fmt.Errorf("%w: %s. Nothing was ordered. When it is found out: gabion deadletter resolve %s --as done|nothing --note TEXT", deadletter.ErrUnresolved, p.example, p.example)
 	case len(groups) == 0:
 		c.leftOut(p)
-		return refusedf("there is nothing to run: no letter that is meant waits and may run")
+		return operator.Refusef("there is nothing to run: no letter that is meant waits and may run")
 	case len(groups) > 1:
 		return operator.Wrongf("the letters are of %d groups (%s), and a redrive is of one: say which with --group", len(groups), strings.Join(groups, ", "))
 	case c.dry:

@@ -15,3 +15,11 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func (c command) main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return cli.Run(ctx, c.group(), args, stdout, stderr)
 }
+
+const (
+	fine        = cli.ExitOK
+	refused     = cli.ExitFindings
+	usage       = cli.ExitUsage
+	failed      = cli.ExitFailure
+	interrupted = cli.ExitInterrupted
+)

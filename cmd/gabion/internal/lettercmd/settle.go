@@ -1,15 +1,12 @@
 package lettercmd
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	flag "github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/messages/deadletter"
@@ -61,11 +58,11 @@ func resolve(ctx context.Context, c *call) error {
 	}
 	switch {
 	case l.Reason != deadletter.Unknown:
-		return refusedf("the outcome of %s is known, its reason is %s: gabion deadletter redrive %s runs it again, drop gives it up", l.ID, l.Reason, l.ID)
+		return operator.Refusef("the outcome of %s is known, its reason is %s: gabion deadletter redrive %s runs it again, drop gives it up", l.ID, l.Reason, l.ID)
 	case l.State == deadletter.Dropped || l.State == deadletter.Done && l.Resolved != deadletter.ResolvedAsDone:
-		return refusedf("%s is %s already", l.ID, l.State)
+		return operator.Refusef("%s is %s already", l.ID, l.State)
 	case l.Resolved != deadletter.Unresolved && l.Resolved != to && !c.force:
-		return refusedf("%s was resolved as %s by %s: %s. If that was wrong, say --force", l.ID, l.Resolved, or(text(l.By), "an unnamed operator"), text(l.Note))
+		return operator.Refusef("%s was resolved as %s by %s: %s. If that was wrong, say --force", l.ID, l.Resolved, or(text(l.By), "an unnamed operator"), text(l.Note))
 	case l.Resolved != deadletter.Unresolved && l.Resolved != to:
 		if err := c.letters.Resolve(ctx, l.ID, deadletter.Unresolved, operator.Who(c.by), c.note); err != nil {
 			return err
@@ -121,7 +118,7 @@ func drop(ctx context.Context, c *call) error {
 	}
 	for i := range found {
 		if s := found[i].State; s == deadletter.Taken {
-			return refusedf("a consumer works on %s right now: nothing was dropped", found[i].ID)
+			return operator.Refusef("a consumer works on %s right now: nothing was dropped", found[i].ID)
 		}
 	}
 	if err := c.confirm(found); err != nil {
@@ -153,16 +150,13 @@ func (c *call) confirm(found []deadletter.Letter) error {
 	if c.yes {
 		return nil
 	}
-	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return operator.Wrongf("the payloads of %s will be erased: say --yes if that is meant", count(len(found), "letter", "letters"))
-	}
 	for i := range found {
 		fmt.Fprintf(c.stderr, "%s  %s  %s\n", found[i].ID, text(found[i].Group), text(found[i].Key))
 	}
-	fmt.Fprintf(c.stderr, "Erase the payloads of %s for good? Type yes: ", count(len(found), "letter", "letters"))
-	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
-	if strings.TrimSpace(answer) != "yes" {
-		return refusedf("nothing was dropped")
+	n := count(len(found), "letter", "letters")
+	yes, err := operator.Confirm(c.stderr, "Erase the payloads of "+n+" for good?", "the payloads of "+n+" will be erased")
+	if err == nil && !yes {
+		err = operator.Refusef("nothing was dropped")
 	}
-	return nil
+	return err
 }

@@ -58,7 +58,7 @@ func show(ctx context.Context, c *call) error {
 		return err
 	}
 	if c.payload != "" && l.State == deadletter.Dropped {
-		return refusedf("the letter was dropped, and its payload erased: leave out --payload")
+		return operator.Refusef("the letter was dropped, and its payload erased: leave out --payload")
 	}
 	if c.json {
 		r := recordOf(&l)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/internal/testservers"
 	"github.com/gabion-go/gabion/messages/deadletter"
 	"github.com/gabion-go/gabion/messages/deadletter/sqlletters"
@@ -105,8 +106,8 @@ func drivesOf(t *testing.T, s deadletter.Store) []deadletter.Drive {
 
 // What can be wrong with a file is said with what to do about it, and nothing is changed.
 func TestFilesThatAreNotWell(t *testing.T) {
-	defer func(was time.Duration) { lockTime = was }(lockTime)
-	lockTime = 50 * time.Millisecond
+	defer func(was time.Duration) { operator.LockTime = was }(operator.LockTime)
+	operator.LockTime = 50 * time.Millisecond
 	for _, c := range []struct {
 		fact, args, says string
 		spoil            func(t *testing.T, db *sql.DB, file string)

@@ -18,15 +18,6 @@ import (
 	"github.com/gabion-go/gabion/messages/outbox"
 )
 
-// Exit codes.
-const (
-	fine        = 0
-	refused     = 1 // a message is not parked
-	usage       = 2
-	failed      = 3
-	interrupted = 130
-)
-
 const help = `usage: gabion outbox <command> --store URL [flags]
 
   ls        list messages that the relay has given up
@@ -86,9 +77,6 @@ type call struct {
 	stderr io.Writer
 }
 
-// A refusal is about messages that are not as the command needs them.
-type refusal struct{ error }
-
 // Command is gabion outbox.
 func Command() *cobra.Command {
 	var commands []*cobra.Command
@@ -120,7 +108,7 @@ func (v *verb) main(ctx context.Context, o *options, stdout, stderr io.Writer) i
 		err = v.with(ctx, o, stdout, stderr)
 	}
 	if err == nil {
-		return fine
+		return cli.ExitOK
 	}
 	fmt.Fprintf(stderr, "gabion outbox %s: %s\n", v.name, operator.Text(err.Error()))
 	return codeOf(ctx, err)
@@ -137,15 +125,15 @@ func (v *verb) with(ctx context.Context, o *options, stdout, stderr io.Writer) e
 
 func codeOf(ctx context.Context, err error) int {
 	if _, is := errors.AsType[operator.Wrong](err); is {
-		return usage
+		return cli.ExitUsage
 	}
-	if _, is := errors.AsType[refusal](err); is || errors.Is(err, outbox.ErrNotParked) {
-		return refused
+	if _, is := errors.AsType[operator.Refusal](err); is || errors.Is(err, outbox.ErrNotParked) {
+		return cli.ExitFindings // a message is not parked
 	}
 	if ctx.Err() != nil {
-		return interrupted
+		return cli.ExitInterrupted
 	}
-	return failed
+	return cli.ExitFailure
 }
 
 func noWords(o *options) error {

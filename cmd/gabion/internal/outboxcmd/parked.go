@@ -1,16 +1,12 @@
 package outboxcmd
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/messages/outbox"
@@ -174,7 +170,7 @@ func (c *call) meant(ctx context.Context) (ids []string, err error) {
 		return true
 	})
 	if err == nil && len(ids) == 0 {
-		err = refusal{errors.New("no such message is parked")}
+		err = operator.Refusef("no such message is parked")
 	}
 	return ids, err
 }
@@ -222,15 +218,11 @@ func (c *call) confirm(ids []string) error {
 	if c.yes {
 		return nil
 	}
-	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return operator.Wrongf("%d messages will be removed for good: say --yes if that is meant", len(ids))
+	yes, err := operator.Confirm(c.stderr, fmt.Sprintf("Remove %d messages for good?", len(ids)), fmt.Sprintf("%d messages will be removed for good", len(ids)))
+	if err == nil && !yes {
+		err = operator.Refusef("nothing was removed")
 	}
-	fmt.Fprintf(c.stderr, "Remove %d messages for good? Type yes: ", len(ids))
-	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
-	if strings.TrimSpace(answer) != "yes" {
-		return refusal{errors.New("nothing was removed")}
-	}
-	return nil
+	return err
 }
 
 func stats(ctx context.Context, c *call) error {

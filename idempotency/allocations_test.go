@@ -5,9 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"testing"
-	"time"
 )
 
 // A sink is a ResponseWriter that costs nothing, so that the middleware's own cost
@@ -56,73 +54,6 @@ func benchHandler(b testing.TB, config Config) *Handler {
 		b.Fatal(err)
 	}
 	return h
-}
-
-func BenchmarkWithout(b *testing.B) {
-	c := newClient()
-	b.ReportAllocs()
-	for b.Loop() {
-		c.send(http.HandlerFunc(charge), "k")
-	}
-}
-
-func BenchmarkNewKey(b *testing.B) {
-	h, c := benchHandler(b, Config{}), newClient()
-	n := 0
-	b.ReportAllocs()
-	for b.Loop() {
-		n++
-		c.send(h, strconv.Itoa(n))
-	}
-}
-
-// With a store that forgets as fast as it learns.
-func BenchmarkNewKeySteady(b *testing.B) {
-	h, c := benchHandler(b, Config{RunnerConfig: RunnerConfig{Retention: 50 * time.Millisecond}}), newClient()
-	n := 0
-	b.ReportAllocs()
-	for b.Loop() {
-		n++
-		c.send(h, strconv.Itoa(n))
-	}
-}
-
-// With keys that expire at once, so that the map does not grow and its growing is
-// not measured.
-func BenchmarkReusedKey(b *testing.B) {
-	h, c := benchHandler(b, Config{RunnerConfig: RunnerConfig{Retention: 1}}), newClient()
-	b.ReportAllocs()
-	for b.Loop() {
-		c.send(h, "0196f5a2-5b1e-7c3d-9a4f-1d2e3f405162")
-	}
-}
-
-func BenchmarkReplay(b *testing.B) {
-	h, c := benchHandler(b, Config{}), newClient()
-	c.send(h, "k")
-	b.ReportAllocs()
-	for b.Loop() {
-		c.send(h, "k")
-	}
-}
-
-func BenchmarkFingerprint(b *testing.B) {
-	h, c := benchHandler(b, Config{}), newClient()
-	body := make([]byte, 48)
-	b.ReportAllocs()
-	for b.Loop() {
-		h.prints.of(c.r, body)
-	}
-}
-
-func BenchmarkMemoryStore(b *testing.B) {
-	s := NewMemoryStore(1<<30, 1<<40)
-	b.ReportAllocs()
-	for n := 0; b.Loop(); n++ {
-		c := Claim{ID: IDOf("b", strconv.Itoa(n)), Retention: 1}
-		a, _ := s.Begin(b.Context(), c)
-		s.Apply(b.Context(), Ref{c.ID, a.Record.Token}, Change{State: StateDone})
-	}
 }
 
 func TestAllocations(t *testing.T) {
