@@ -57,7 +57,7 @@ quick: ## Test the root module, without the race detector: 40 s
 	@go test -short -vet=off -p 3 $(if $(PKG),$(PKG),./...)
 
 .PHONY: test
-test: ## Test all that needs no server, with the race detector: 3 minutes, some 13 the first time (PKG=./policy/... for a part)
+test: ## Test all that needs no server, what has no foreign dependencies with the race detector (PKG=./policy/... for a part)
 	@.ci/test short $(if $(PKG),$(PKG),$(addsuffix /...,$(FIRST)))
 
 .PHONY: test-all
