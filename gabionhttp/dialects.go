@@ -35,7 +35,8 @@ var dialects = []dialect{
 		quotas: []quotaHeaders{{unit: policy.Requests, left: "Ratelimit-Remaining", limit: "Ratelimit-Limit", reset: "Ratelimit-Reset"}},
 	},
 	{
-		name: "anthropic-ratelimit-*", source: "docs.anthropic.com/en/api/rate-limits",
+		// Its -priority- headers are not read: what is left of a priority is no bound, as requests beyond it are served as others are.
+		name: "anthropic-ratelimit-*", source: "platform.claude.com/docs/en/api/rate-limits, docs.aws.amazon.com/claude-platform/latest/userguide/rate-limits.html",
 		quotas: []quotaHeaders{
 			{unit: policy.Requests, left: "Anthropic-Ratelimit-Requests-Remaining", limit: "Anthropic-Ratelimit-Requests-Limit", reset: "Anthropic-Ratelimit-Requests-Reset", full: true, window: time.Minute},
 			{unit: "input", left: "Anthropic-Ratelimit-Input-Tokens-Remaining", limit: "Anthropic-Ratelimit-Input-Tokens-Limit", reset: "Anthropic-Ratelimit-Input-Tokens-Reset", full: true, window: time.Minute},
@@ -44,11 +45,13 @@ var dialects = []dialect{
 		},
 	},
 	{
-		// Azure OpenAI writes plain seconds, and Groq fractions: both are read.
-		name: "x-ratelimit-*-requests, -tokens", source: "platform.openai.com/docs/guides/rate-limits, console.groq.com/docs/rate-limits",
+		// Azure OpenAI writes plain seconds, and Groq fractions: both are read. Groq's requests are those of a day. The tokens of a
+		// project are there where it has a limit of its own.
+		name: "x-ratelimit-*-requests, -tokens, -project-tokens", source: "developers.openai.com/api/docs/guides/rate-limits, console.groq.com/docs/rate-limits",
 		quotas: []quotaHeaders{
 			{unit: policy.Requests, left: "X-Ratelimit-Remaining-Requests", limit: "X-Ratelimit-Limit-Requests", reset: "X-Ratelimit-Reset-Requests", full: true},
 			{unit: "tokens", left: "X-Ratelimit-Remaining-Tokens", limit: "X-Ratelimit-Limit-Tokens", reset: "X-Ratelimit-Reset-Tokens", full: true},
+			{unit: "tokens", left: "X-Ratelimit-Remaining-Project-Tokens", limit: "X-Ratelimit-Limit-Project-Tokens", reset: "X-Ratelimit-Reset-Project-Tokens", full: true},
 		},
 	},
 	{

@@ -1,6 +1,7 @@
 package gabionhttp
 
 import (
+	"fmt"
 	"math"
 	"net/http"
 	"os"
@@ -57,6 +58,11 @@ var dialectExamples = []struct {
 		"x-ratelimit-limit-requests", "60", "x-ratelimit-remaining-requests", "59", "x-ratelimit-reset-requests", "1s",
 		"x-ratelimit-limit-tokens", "150000", "x-ratelimit-remaining-tokens", "149984", "x-ratelimit-reset-tokens", "6m0s",
 	}, []policy.Remaining{saying("requests", 59, of(60), in(time.Second), whole), saying("tokens", 149984, of(150000), in(6*time.Minute), whole)}},
+	{"OpenAI, of a project", []string{
+		"x-ratelimit-limit-tokens", "150000", "x-ratelimit-remaining-tokens", "149984", "x-ratelimit-reset-tokens", "6m0s",
+		"x-ratelimit-limit-project-tokens", "60000", "x-ratelimit-remaining-project-tokens", "57000", "x-ratelimit-reset-project-tokens", "3s",
+	}, []policy.Remaining{saying("tokens", 57000, of(60000), in(3*time.Second), whole)}},
+	{"OpenAI, of a project with more", []string{"x-ratelimit-remaining-tokens", "7", "x-ratelimit-remaining-project-tokens", "57000"}, []policy.Remaining{saying("tokens", 7, whole)}},
 	{"OpenAI, soon", []string{"x-ratelimit-remaining-tokens", "159976", "x-ratelimit-limit-tokens", "160000", "x-ratelimit-reset-tokens", "12ms"}, []policy.Remaining{saying("tokens", 159976, of(160000), in(12*time.Millisecond), whole)}},
 	{"Groq", []string{"x-ratelimit-limit-requests", "14400", "x-ratelimit-remaining-requests", "14370", "x-ratelimit-reset-requests", "2m59.56s"}, []policy.Remaining{saying("requests", 14370, of(14400), in(2*time.Minute+59560*time.Millisecond), whole)}},
 	{"Azure OpenAI", []string{"x-ratelimit-remaining-tokens", "19913", "x-ratelimit-remaining-requests", "19"}, []policy.Remaining{saying("requests", 19, whole), saying("tokens", 19913, whole)}},
@@ -140,7 +146,12 @@ func TestWhatCanNotBeMeantIsIgnored(t *testing.T) {
 		})
 	}
 	t.Run("at most eight", func(t *testing.T) {
-		h := header("RateLimit", strings.Repeat(`"d";r=1,`, 20)+`"d";r=1`)
+		field, windows := "", ""
+		for i := range 20 {
+			field += fmt.Sprintf(`, "d%d";r=1`, i)
+			windows += fmt.Sprintf(`, "d%d";q=2;w=%d`, i, i+1)
+		}
+		h := header("RateLimit", field[2:], "RateLimit-Policy", windows[2:])
 		if got := Remaining(h, noon); len(got) != mostQuotas {
 			t.Errorf("%d quotas of one answer", len(got))
 		}

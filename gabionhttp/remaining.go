@@ -3,7 +3,6 @@ package gabionhttp
 import (
 	"math"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -48,13 +47,24 @@ func remaining(to []policy.Remaining, h http.Header, now time.Time) []policy.Rem
 	}
 	for i := range dialects {
 		d := &dialects[i]
-		before := to
+		of := len(to)
 		tell := func(q policy.Remaining) {
-			known := slices.ContainsFunc(before, func(have policy.Remaining) bool { return have.Unit == q.Unit })
-			if !known && len(to) < mostQuotas {
-				if q.Reset > mostReset {
-					q.Reset = 0
+			if q.Reset > mostReset {
+				q.Reset = 0
+			}
+			for j := range to {
+				switch have := &to[j]; {
+				case have.Unit != q.Unit:
+				case j < of:
+					return
+				case have.Window == q.Window: // as of an organization and of a project: the one with less counts
+					if q.Left < have.Left || q.Left == have.Left && q.Reset > have.Reset {
+						*have = q
+					}
+					return
 				}
+			}
+			if len(to) < mostQuotas {
 				to = append(to, q)
 			}
 		}

@@ -3,6 +3,7 @@ package behaviour
 import (
 	"context"
 	"errors"
+	"math"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -211,10 +212,13 @@ func TestAReloadOfQuotasKeepsWhatIsUsed(t *testing.T) {
 func TestACostThatCannotBeMeantIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := metered(t, nil)
-		for _, o := range []gabion.CallOption{gabion.WithCost("tokens", -1), gabion.WithCost("", 1)} {
+		for _, o := range []gabion.CallOption{
+			gabion.WithCost("tokens", -1), gabion.WithCost("", 1), gabion.WithCost("tokens", math.NaN()), gabion.WithCost("tokens", math.Inf(1)),
+		} {
 			var e *gabion.Error
-			if err := d.Run(context.Background(), func(context.Context) error { return nil }, o); !errors.As(err, &e) || e.Reason != policy.Invalid {
-				t.Errorf("%v", err)
+			sent := false
+			if err := d.Run(context.Background(), func(context.Context) error { sent = true; return nil }, o); !errors.As(err, &e) || e.Reason != policy.Invalid || sent {
+				t.Errorf("%v; it was sent: %t", err, sent)
 			}
 		}
 	})

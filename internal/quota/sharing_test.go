@@ -46,6 +46,7 @@ func TestProcessesThatShareAQuotaUseItWhole(t *testing.T) {
 		{"one, of a silent server", minute, 1, 20, 1, silent, 0.97, 0.005, false},
 		{"one, of one that says that nothing is ever left", minute, 1, 20, 1, lying(0), 0.8, 0.005, false},
 		{"one, of one that says that more is left than there can be", minute, 1, 20, 1, lying(1e12), 0.97, 0.005, false},
+		{"one, of one that rounds to thousands", policy.Quota{Amount: 16_000, Span: time.Minute}, 1, 20, 1, rounding(1000), 0.97, 0.005, false},
 		{"one, of a window", window, 1, 20, 1, nil, 0.97, 0.005, false},
 		{"one that begins beside another", policy.Quota{Amount: 200_000, Span: 10 * time.Second}, 2, 40, 1, func(w *world) { w.late = 25 * time.Second }, 0.97, 0.005, false},
 		{"ten", minute, 10, 4, 1, nil, 0.97, 0.005, false},
@@ -57,6 +58,8 @@ func TestProcessesThatShareAQuotaUseItWhole(t *testing.T) {
 		{"ten of a window", window, 10, 4, 1, nil, 0.97, 0.005, false},
 		{"ten of a large window", largeWindow, 10, 20, 1, nil, 0.97, 0.005, true},
 		{"fifty", minute, 50, 2, 1, nil, 0.97, 0.005, true},
+		{"fifty whose calls say a third", minute, 50, 2, 1. / 3, nil, 0.97, 0.005, true},
+		{"fifty whose calls say three times", minute, 50, 2, 3, nil, 0.97, 0.005, true},
 		{"fifty whose calls say nothing", minute, 50, 2, 0, nil, 0.97, 0.005, true},
 		{"fifty of an hourly one", hourly, 50, 2, 1, nil, 0.97, 0.005, true},
 		{"fifty of a short one", short, 50, 4, 1, nil, 0.97, 0.005, true},
@@ -108,5 +111,7 @@ func TestOneIsNotTakenForMany(t *testing.T) {
 }
 
 func silent(w *world) { w.silent = true }
+
+func rounding(to float64) func(*world) { return func(w *world) { w.grain = to } }
 
 func lying(left float64) func(*world) { return func(w *world) { w.lies = left } }

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"container/heap"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -17,6 +18,7 @@ type provider struct {
 	window bool
 	silent bool    // it says nothing of what is left
 	lies   float64 // what it says is left, whatever is; below zero: the truth
+	grain  float64 // to which it rounds what it says; zero: it does not
 
 	left    float64
 	at      clock.Instant
@@ -46,6 +48,9 @@ func (p *provider) serve(now clock.Instant, cost float64) (left policy.Remaining
 		p.refused++
 	}
 	left = policy.Remaining{Unit: "tokens", Left: p.left, Limit: p.amount}
+	if p.grain > 0 {
+		left.Left = math.Round(p.left/p.grain) * p.grain
+	}
 	if p.lies >= 0 {
 		left.Left = p.lies
 	}
