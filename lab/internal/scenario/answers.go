@@ -104,9 +104,6 @@ func tellsWays(faults []namedFault) bool {
 	return slices.ContainsFunc(faults, func(x namedFault) bool { return len(x.Answers) > 0 })
 }
 
-// withAnswers is a fault that has all that metrics are about, of the first service.
-var withAnswers = []namedFault{{fault: fault{Answers: []failing{{Status: 503}}}}}
-
 // defsOfAnswers returns what is said of each way to fail that faults of a service name.
 func defsOfAnswers(f *File, i int, name string) (all []def) {
 	for _, way := range answersOf(f, i) {

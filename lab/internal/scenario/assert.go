@@ -4,13 +4,11 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/gabion-go/gabion/internal/outcome"
 	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/lab/internal/stat"
@@ -38,17 +36,6 @@ var (
 	operators = []string{"<=", ">=", "<", ">", "=="}
 	phases    = []string{"before", "during", "after"}
 )
-
-// assertionPattern is what an assertion looks like, for the schema.
-func assertionPattern() string {
-	var ops []string
-	for _, op := range operators {
-		ops = append(ops, regexp.QuoteMeta(op))
-	}
-	name := strings.Trim(nameForm.String(), "^$")
-	keys := strings.Replace(strings.Join(metricKeys(), "|"), ResentKey+"503", ResentKey+"([45][0-9][0-9]|"+outcome.Reset+"|"+outcome.Refused+"|"+outcome.Timeout+")", 1)
-	return "^ *(" + keys + `)( *\( *` + name + ` *\))? *(` + strings.Join(ops, "|") + ") *[0-9][^ ]*( +p" + numberPattern + ")?( +(" + strings.Join(phases, "|") + ")( +(the +)?faults)?)? *$"
-}
 
 var assertionType = reflect.TypeFor[assertion]()
 

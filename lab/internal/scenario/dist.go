@@ -55,17 +55,6 @@ func forms() string {
 	return "write " + strings.Join(examples, ", ") + ", or parts such as 90% 20ms | 10% exp 1s"
 }
 
-// distPattern is what a distribution looks like, for the schema.
-func distPattern() string {
-	var all []string
-	for _, f := range distForms() {
-		all = append(all, strings.TrimPrefix(f.word+" +"+f.pattern, " +"))
-	}
-	plain := "(" + strings.Join(all, "|") + `)( \+ *` + durationPattern + ")?"
-	part := numberPattern + "% +" + plain
-	return "^(" + plain + "|" + part + `( *\| *` + part + ")+)$"
-}
-
 // dist reads a distribution of durations.
 func (f *files) dist(s string) (any, string, string) {
 	d, problem := f.readDist(s, true)

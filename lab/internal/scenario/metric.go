@@ -69,17 +69,6 @@ func (f *File) defs() []def {
 	return all
 }
 
-// metricKeys are the keys of all metrics that some file has.
-func metricKeys() (keys []string) {
-	f := &File{fleets: []namedFleet{{name: "a", queued: true}, {name: "b", calls: withAll}}, services: []namedService{{name: "c", service: withQuotas}}, faults: withAnswers}
-	for _, d := range slices.Concat(f.defs(), ofRun) {
-		if !slices.Contains(keys, d.key) {
-			keys = append(keys, d.key)
-		}
-	}
-	return keys
-}
-
 // defsOf returns the metrics of a service.
 func (f *File) defsOf(i int, name string) []def {
 	return []def{

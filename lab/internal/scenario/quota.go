@@ -197,9 +197,6 @@ func (w *world) meanUse(service int, unit string) float64 {
 	return sum / float64(max(n, 1))
 }
 
-// withQuotas is a service that has all that metrics are about.
-var withQuotas = service{Quotas: quotas{List: []allowance{{}}}}
-
 // defsOfQuotas returns what is said of a service that has quotas.
 func defsOfQuotas(f *File, i int, name string) []def {
 	if len(f.services[i].Quotas.List) == 0 {

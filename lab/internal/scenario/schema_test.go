@@ -9,9 +9,12 @@ import (
 	"go/token"
 	"os"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gabion-go/gabion/internal/outcome"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 )
@@ -185,3 +188,45 @@ func commentsOf(spec *ast.TypeSpec, docs map[string]string) {
 		}
 	}
 }
+
+// assertionPattern is what an assertion looks like, for the schema.
+func assertionPattern() string {
+	var ops []string
+	for _, op := range operators {
+		ops = append(ops, regexp.QuoteMeta(op))
+	}
+	name := strings.Trim(nameForm.String(), "^$")
+	keys := strings.Replace(strings.Join(metricKeys(), "|"), ResentKey+"503", ResentKey+"([45][0-9][0-9]|"+outcome.Reset+"|"+outcome.Refused+"|"+outcome.Timeout+")", 1)
+	return "^ *(" + keys + `)( *\( *` + name + ` *\))? *(` + strings.Join(ops, "|") + ") *[0-9][^ ]*( +p" + numberPattern + ")?( +(" + strings.Join(phases, "|") + ")( +(the +)?faults)?)? *$"
+}
+
+// distPattern is what a distribution looks like, for the schema.
+func distPattern() string {
+	var all []string
+	for _, f := range distForms() {
+		all = append(all, strings.TrimPrefix(f.word+" +"+f.pattern, " +"))
+	}
+	plain := "(" + strings.Join(all, "|") + `)( \+ *` + durationPattern + ")?"
+	part := numberPattern + "% +" + plain
+	return "^(" + plain + "|" + part + `( *\| *` + part + ")+)$"
+}
+
+// metricKeys are the keys of all metrics that some file has.
+func metricKeys() (keys []string) {
+	f := &File{fleets: []namedFleet{{name: "a", queued: true}, {name: "b", calls: withAll}}, services: []namedService{{name: "c", service: withQuotas}}, faults: withAnswers}
+	for _, d := range slices.Concat(f.defs(), ofRun) {
+		if !slices.Contains(keys, d.key) {
+			keys = append(keys, d.key)
+		}
+	}
+	return keys
+}
+
+// withAnswers is a fault that has all that metrics are about, of the first service.
+var withAnswers = []namedFault{{fault: fault{Answers: []failing{{Status: 503}}}}}
+
+// withQuotas is a service that has all that metrics are about.
+var withQuotas = service{Quotas: quotas{List: []allowance{{}}}}
+
+// withAll are calls that have all that metrics are about.
+var withAll = []namedEdge{{edge: edge{Cache: cache{Keys: 1}, Connections: connections{Size: 1}}}}

@@ -32,9 +32,6 @@ func (r *reader) uncached(of item, f *namedFleet) {
 	}
 }
 
-// withAll are calls that have all that metrics are about.
-var withAll = []namedEdge{{edge: edge{Cache: cache{Keys: 1}, Connections: connections{Size: 1}}}}
-
 func (e namedEdge) cached() bool { return e.Cache.Keys > 0 }
 
 func (c *cache) lower() *sim.Cache {
