@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
 )
 
 // Price is what some units of a dependency's work cost in money. Files write it
