@@ -70,8 +70,9 @@ type Route struct {
 	// gabion's defaults, and what the file does not say has the other system's default.
 	Plays policy.Policy
 
-	// Repeats are the failures that the other system sends again, for the lab: statuses as 503, 5xx or 500-504, refused
-	// for what was never sent, reset for a connection that broke after that, and timeout for an attempt without an answer.
+	// Repeats are the failures that the other system sends again, for the lab: statuses as 503, 5xx or 500-504, codes of
+	// gRPC as unavailable and grpc for all of them, refused for what was never sent, reset for a connection that broke
+	// after that, and timeout for an attempt without an answer.
 	// Nil means those that Plays sends again.
 	Repeats []string
 

@@ -12,8 +12,10 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// Where the options of .NET's handlers are explained.
+// Where the options of .NET's handlers are explained. What is repeated without a predicate, 408, 429, from 500 on, and what is no
+// answer, says netRepeats.
 const (
+	netRepeats = "https://github.com/dotnet/extensions/blob/main/src/Libraries/Microsoft.Extensions.Http.Resilience/Polly/HttpClientResiliencePredicates.cs"
 	netGuide   = "https://learn.microsoft.com/dotnet/core/resilience/http-resilience"
 	netRetry   = "https://www.pollydocs.org/strategies/retry.html"
 	netBreaker = "https://www.pollydocs.org/strategies/circuit-breaker.html"

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/internal/foreign"
+	"github.com/gabion-go/gabion/internal/outcome"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -138,7 +139,7 @@ func (r r4j) instance(name, profile string) {
 	d := begin(r.w, name, "resilience4j "+name+profile, line)
 	d.r4jTime(parts["timelimiter"])
 	d.r4jRetry(parts["retry"])
-	d.resends("4xx", "5xx") // each is an exception of Spring's clients
+	d.resends("4xx", "5xx", outcome.AnyCode) // each is an exception of Spring's clients, or of gRPC's
 	d.r4jBreaker(parts["circuitbreaker"])
 	d.r4jBulkhead(parts["bulkhead"], parts["thread-pool-bulkhead"])
 	d.r4jRate(parts["ratelimiter"])

@@ -169,6 +169,7 @@ func (r *envoy) route(of routesOf, host, v *foreign.Value, i, j int) {
 		retry = host.Get("retry_policy")
 	}
 	r.retries(p, retry)
+	r.hedges(p, action.Get("hedge_policy.hedge_on_per_try_timeout"), host.Get("hedge_policy.hedge_on_per_try_timeout"))
 	to := action.Get("cluster").Word("")
 	if all := action.Get("weighted_clusters.clusters").All(); to == "" && len(all) > 0 {
 		to = all[0].Get("name").Word("")
@@ -241,6 +242,20 @@ func (r *envoy) retries(p *plan, v *foreign.Value) {
 		}
 	}
 	retryOn(r.Walker, p, on, statuses, at, false)
+}
+
+// hedges takes Envoy's way of hedging: after per_try_timeout, or a failure before, the next request goes, and the first one
+// is not ended.
+func (r *envoy) hedges(p *plan, own, shared *foreign.Value) {
+	never := p.tries.is < 2 || p.attempt.is <= 0 || p.call.is > 0 && p.attempt.is >= p.call.is
+	switch v := cmp.Or(own, shared); {
+	case own != nil && !own.On:
+		r.Remark(own, foreign.Kept, "")
+	case own != nil && never:
+		r.Remark(own, foreign.Lost, "without retries and a per_try_timeout below the route's timeout nothing is hedged")
+	case v != nil && v.On && !never:
+		p.hedge.take(v, p.attempt.is)
+	}
 }
 
 // cluster takes the bounds of a cluster, of the route's priority.

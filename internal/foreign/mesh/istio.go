@@ -62,6 +62,7 @@ func readIstio(f *foreign.File) *foreign.Import {
 			other(r.Walker, o)
 		}
 	}
+	slices.SortStableFunc(r.rules, older)
 	for _, v := range r.services {
 		for i, http := range v.Get("spec.http").All() {
 			r.http(v, http, i)
@@ -97,7 +98,7 @@ func begun(title string, at *foreign.Value) *plan {
 		limit: by(none), queue: by(none),
 		breaker: ejection{open: by(30 * time.Second), most: by(300 * time.Second)},
 		budget:  budget{shape: policy.BudgetShare},
-		repeats: []string{unsent}, // by connect-failure and refused-stream; unavailable and cancelled are codes of gRPC
+		repeats: []string{unsent, "unavailable", "cancelled"}, // istioDefault
 	}
 }
 
@@ -172,7 +173,7 @@ func tenfold(d time.Duration) time.Duration { return min(d, math.MaxInt64/10) * 
 func (r *istio) destination(p *plan, object, v *foreign.Value) {
 	for _, to := range v.Get("route").All() {
 		host := hostOf(to.Get("destination.host").Word(""), namespaceOf(object))
-		if all := r.of(host); host != "" && all != nil {
+		if all := r.of(host, namespaceOf(object)); host != "" && all != nil {
 			r.rule(p, all, to.Get("destination.subset").Word(""), to.Get("destination.port.number").NumberOr(0))
 			return
 		}

@@ -189,9 +189,10 @@ func (r *linkerd) route(v *annotated) {
 		}
 		p := r.begun(fmt.Sprintf("%s %s, rules[%d]", textOf(v.Tree.Get("kind")), fullName(v.Value), i), at)
 		r.retries(p, r.nearer(v.notes, of, "retry.linkerd.io/"))
-		r.times(p, r.nearer(v.notes, of, "timeout.linkerd.io/"))
+		times := r.nearer(v.notes, of, "timeout.linkerd.io/")
+		r.times(p, times)
 		r.accrual(p, of)
-		r.ownTimes(p, rule)
+		r.ownTimes(p, rule, times != of)
 		p.route(r.Walker, strings.TrimPrefix(name, "default/"))
 	}
 }
@@ -218,14 +219,17 @@ func (r *linkerd) nearer(own, of *foreign.Value, group string) *foreign.Value {
 	return own
 }
 
-// ownTimes takes the timeouts of a rule of a route, which count before annotations.
-func (r *linkerd) ownTimes(p *plan, rule *foreign.Value) {
+// ownTimes takes the timeout of a rule of a route. An annotation of the route counts before it, and it counts before those
+// of the Service.
+func (r *linkerd) ownTimes(p *plan, rule *foreign.Value, annotated bool) {
 	if at := rule.Get("timeouts.request"); at != nil && at.Span > 0 {
-		p.call.take(at, at.Span)
+		if annotated && p.call.at != nil {
+			r.Remark(at, foreign.Lost, "the route's annotation timeout.linkerd.io/request counts")
+		} else {
+			p.call.take(at, at.Span)
+		}
 	}
-	if at := rule.Get("timeouts.backendRequest"); at != nil && at.Span > 0 {
-		p.attempt.take(at, at.Span)
-	}
+	r.Remark(rule.Get("timeouts.backendRequest"), foreign.Lost, "Linkerd does not read it: retry.linkerd.io/timeout bounds an attempt there")
 	if of := rule.Get("retry"); of != nil {
 		for _, at := range of.All() {
 			r.Remark(at, foreign.Lost, "Linkerd reads its annotations, retry.linkerd.io/http and others, and not this key")
@@ -320,6 +324,7 @@ func (r *linkerd) codes(p *plan, v *foreign.Value) {
 	}
 	why.say(foreign.Nearly, "gabion also repeats UNAVAILABLE and, as a conflict, ABORTED: grpc.permanent names those that it must not")
 	r.Remark(v, why.fate, why.text())
+	p.repeats = append(p.repeats, why.repeats()...)
 	p.codes = said[[]policy.GRPCCode]{is: why.codes, at: v}
 }
 
@@ -355,13 +360,16 @@ func (r *linkerd) accrual(p *plan, notes *foreign.Value) {
 	}
 }
 
-// profile reads a ServiceProfile.
+// profileRepeats are what a ServiceProfile takes for failures. What is no answer is not repeated.
+var profileRepeats = []string{"5xx", "unknown", "deadline_exceeded", "internal", "unavailable", "data_loss"}
+
+// profile reads a ServiceProfile. Without a timeout there is none.
 func (r *linkerd) profile(v *foreign.Value) {
 	name := strings.TrimSuffix(v.Get("metadata.name").Word("unnamed"), ".svc.cluster.local")
 	for i, route := range v.Get("spec.routes").All() {
 		label := route.Get("name").Word(strconv.Itoa(i))
 		p := r.begun(fmt.Sprintf("ServiceProfile %s, route %s", name, short(label)), route)
-		p.call, p.repeats = by(10*time.Second), []string{"5xx"} // what is no answer is not repeated
+		p.repeats = profileRepeats
 		if at := route.Get("timeout"); at != nil && at.Span > 0 {
 			p.call.take(at, at.Span)
 		}

@@ -40,6 +40,7 @@ type plan struct {
 	tries                     said[int]           // with the first
 	base, longest             said[time.Duration] // of the wait before a retry, full jitter; base none: no wait
 	after                     said[time.Duration] // the longest Retry-After that is waited for; 0: any
+	hedge                     said[time.Duration] // after it the next attempt goes beside the last one, which is not ended; 0: never
 
 	limit, queue said[int] // requests at once, and waiting
 	budget       budget
@@ -167,6 +168,20 @@ func (p *plan) defaults(w *foreign.Walker) {
 	}
 }
 
+// hedged is how attempts go beside each other, and what replaces retries then. One that would go after the call's end
+// does not.
+func (p *plan) hedged(to *policy.Policy) {
+	if p.hedge.at == nil {
+		return
+	}
+	most, delay := p.tries.is-1, within(p.hedge.is, time.Millisecond, maxTime)
+	if p.call.is > 0 {
+		most = min(most, int(p.call.is/delay))
+	}
+	to.Hedge = policy.Hedge{Max: most, Delay: delay, Percentile: none}
+	to.Retry.Attempts, to.Timeout.Attempt, to.Timeout.Last = 1, none, none
+}
+
 func joined(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
@@ -244,6 +259,7 @@ func (p *plan) plays() policy.Policy {
 	}
 	made.HTTP.Transient = p.statuses.is
 	made.GRPC.Transient = p.codes.is
+	p.hedged(&made)
 	return made
 }
 
@@ -289,6 +305,10 @@ func (p *plan) written(r *foreign.Route) {
 		to.Retry.Attempts = p.tries.is
 	}
 	p.writtenWaits(r, note)
+	p.hedged(to)
+	for _, key := range []string{"hedge", "retry.attempts", "timeout.attempt", "timeout.last"} {
+		note(key, p.hedge.at)
+	}
 	if p.limit.at != nil && p.limit.is > 0 && note("bulkhead.limit", p.limit.at) {
 		to.Bulkhead.Limit = p.limit.is
 		if note("bulkhead.queue", p.queue.at) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gabion-go/gabion/internal/foreign"
+	"github.com/gabion-go/gabion/internal/outcome"
 	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -19,7 +20,7 @@ type word struct {
 	first int // the statuses that it retries
 	last  int
 	code  policy.GRPCCode
-	plays string // what is sent again besides statuses, for the lab
+	plays string // what is sent again besides statuses and the code, for the lab
 }
 
 // What Envoy takes for no answer at all.
@@ -41,7 +42,7 @@ var words = []word{
 	{name: "retriable-status-codes", fate: foreign.Kept},
 	{name: "retriable-headers", fate: foreign.Lost, text: "retriable-headers: answers are not repeated because of a header; 0 retries here"},
 	{name: "envoy-ratelimited", fate: foreign.Nearly, text: "envoy-ratelimited: here each 429 is repeated, after its Retry-After"},
-	{name: "cancelled", fate: foreign.Lost, text: "cancelled: CANCELLED is never repeated here, as the caller gave up"},
+	{name: "cancelled", fate: foreign.Lost, text: "cancelled: CANCELLED is never repeated here, as the caller gave up", plays: "cancelled"},
 	{name: "deadline-exceeded", fate: foreign.Kept, code: policy.GRPCDeadlineExceeded},
 	{name: "internal", fate: foreign.Kept, code: policy.GRPCInternal},
 	{name: "resource-exhausted", fate: foreign.Kept, code: policy.GRPCResourceExhausted},
@@ -62,7 +63,7 @@ type reasons struct {
 	plays    []string // what is sent again besides statuses
 }
 
-// repeats is what of a list is sent again, for the lab. Codes of gRPC are none of its answers.
+// repeats is what of a list is sent again, for the lab.
 func (r *reasons) repeats() []string {
 	all := append([]string{}, r.plays...)
 	for _, status := range r.covered {
@@ -88,8 +89,11 @@ func (r *reasons) add(name string) bool {
 	}
 	w := words[i]
 	r.say(w.fate, w.text)
-	if w.code != policy.GRPCOK && w.code != policy.GRPCUnavailable {
-		r.codes = append(r.codes, w.code)
+	if w.code != policy.GRPCOK {
+		r.plays = append(r.plays, outcome.Word(outcome.OfCode(w.code)))
+		if w.code != policy.GRPCUnavailable {
+			r.codes = append(r.codes, w.code)
+		}
 	}
 	switch w.name {
 	case "5xx":

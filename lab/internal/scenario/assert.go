@@ -46,7 +46,7 @@ func assertionPattern() string {
 		ops = append(ops, regexp.QuoteMeta(op))
 	}
 	name := strings.Trim(nameForm.String(), "^$")
-	keys := strings.Replace(strings.Join(metricKeys(), "|"), ResentKey+"503", ResentKey+"([45][0-9][0-9]|"+outcome.Reset+"|"+outcome.Refused+"|"+outcome.Timeout+")", 1)
+	keys := strings.Replace(strings.Join(metricKeys(), "|"), ResentKey+"503", ResentKey+"([45][0-9][0-9]|"+strings.Join(outcome.CodeWords(), "|")+"|"+outcome.Reset+"|"+outcome.Refused+"|"+outcome.Timeout+")", 1)
 	return "^ *(" + keys + `)( *\( *` + name + ` *\))? *(` + strings.Join(ops, "|") + ") *[0-9][^ ]*( +p" + numberPattern + ")?( +(" + strings.Join(phases, "|") + ")( +(the +)?faults)?)? *$"
 }
 

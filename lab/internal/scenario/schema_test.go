@@ -145,7 +145,7 @@ func (g generator) leaf(t reflect.Type) object {
 	case reflect.TypeFor[usage]():
 		return object{"type": "string", "pattern": usagePattern, "examples": []string{"900 tokens", "lognormal 700/5000 tokens", "90% 500 | 10% exp 5000 tokens"}}
 	case reflect.TypeFor[failing]():
-		return object{"type": "string", "pattern": failingPattern, "examples": []string{"502 60%", "reset 30%", "refused 10%"}}
+		return object{"type": "string", "pattern": failingPattern, "examples": []string{"502 60%", "unavailable 30%", "reset 5%", "refused 5%"}}
 	case reflect.TypeFor[replay]():
 		return object{"type": "string", "pattern": `^from +\S.*$`, "examples": []string{"from calls.csv, at time s, took ms ms, status code"}}
 	}
