@@ -2,6 +2,7 @@ package formats
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -219,24 +220,7 @@ func draw(r *rand.Rand, v reflect.Value) {
 	}
 }
 
-// Files that are cut off anywhere, and in wrong encodings: a mistake with a line, or less, and no panic.
-func TestBrokenFiles(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: files cut at every byte")
-	}
-	for path, text := range samples(t) {
-		step := 1 + len(text)/200
-		for _, f := range All() {
-			if !strings.Contains(path, f.Name) && len(text) > 200 && f.Name != "grpc-service-config" {
-				step = 1 + len(text)/25
-			}
-			for n := 0; n < len(text); n += step {
-				placed(t, Read(f, Source{path, text[:n]}))
-			}
-		}
-	}
-}
-
+// Aliases that expand to more than there may be, and wrong encodings: a mistake with a line.
 func TestWrongEncodingsAndAliases(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: aliases that expand to a million values, for each format")
@@ -263,7 +247,7 @@ func TestWrongEncodingsAndAliases(t *testing.T) {
 	}
 }
 
-// placed checks that all that is said has a line of a file.
+// placed checks that all that is said has a line of a file, and that policies are some.
 func placed(t testing.TB, r *Reading) {
 	t.Helper()
 	for _, w := range r.Wrong {
@@ -274,6 +258,11 @@ func placed(t testing.TB, r *Reading) {
 	for _, m := range r.Remarks {
 		if m.Line < 1 {
 			t.Fatalf("%s: %+v", r.Format, m)
+		}
+	}
+	for i := range r.Routes {
+		if err := errors.Join(r.Routes[i].Policy.Validate(), r.Routes[i].Plays.Validate()); err != nil {
+			t.Fatalf("%s: %s: %v", r.Format, r.Routes[i].Title, err)
 		}
 	}
 }

@@ -186,19 +186,11 @@ func handler(w *foreign.Walker, v *foreign.Value, path string, line int) {
 
 // netJudge finds what .NET refuses when the program starts.
 func (d *draft) netJudge(v, total, attempt, sampling *foreign.Value, most, each time.Duration) {
-	at := func(all ...*foreign.Value) *foreign.Value {
-		for _, one := range all {
-			if one != nil {
-				return one
-			}
-		}
-		return v
-	}
 	if each > most {
-		d.w.Wrong(at(attempt, total), "the timeout of an attempt, "+each.String()+", is longer than that of the whole request, "+most.String(), "write a shorter one: .NET refuses it")
+		d.w.Wrong(cmp.Or(attempt, total, v), "the timeout of an attempt, "+each.String()+", is longer than that of the whole request, "+most.String(), "write a shorter one: .NET refuses it")
 	}
 	if window := sampling.SpanOr(30 * time.Second); window < 2*each {
-		d.w.Wrong(at(sampling, attempt), "the breaker's SamplingDuration, "+window.String()+", is less than twice the timeout of an attempt, "+each.String(), "write at least "+(2*each).String()+": .NET refuses it")
+		d.w.Wrong(cmp.Or(sampling, attempt, v), "the breaker's SamplingDuration, "+window.String()+", is less than twice the timeout of an attempt, "+each.String(), "write at least "+(2*each).String()+": .NET refuses it")
 	}
 }
 
@@ -243,11 +235,7 @@ func (d *draft) netRetry(v *foreign.Value, most time.Duration) {
 	d.says(delay, func(*policy.Policy) {}, "retry.backoff.base")
 	d.says(kind, func(*policy.Policy) {}, "retry.backoff.kind")
 	d.says(longest, func(*policy.Policy) {}, "retry.backoff.cap")
-	at := r
-	if at == nil {
-		at = v
-	}
-	d.repeats(at, ".NET")
+	d.repeats(cmp.Or(r, v), ".NET")
 }
 
 func (d *draft) netHedging(v *foreign.Value, most time.Duration) {
@@ -271,11 +259,7 @@ func (d *draft) netHedging(v *foreign.Value, most time.Duration) {
 	d.says(count, func(*policy.Policy) {}, "hedge.max")
 	d.says(delay, func(*policy.Policy) {}, "hedge.delay")
 	d.follows(func(p *policy.Policy) { p.Retry.Attempts = 1 })
-	at := h
-	if at == nil {
-		at = v
-	}
-	d.repeats(at, ".NET")
+	d.repeats(cmp.Or(h, v), ".NET")
 }
 
 // netBreaker reads a breaker: 10 % of at least 100 in 30 s, open for 5 s.

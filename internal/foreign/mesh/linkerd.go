@@ -143,14 +143,9 @@ func (r *linkerd) says(notes *foreign.Value) bool {
 
 // begun is a plan with Linkerd's defaults: no timeout, no retry, and a retry without a wait.
 func (r *linkerd) begun(title string, at *foreign.Value) *plan {
-	return &plan{
-		title: title, line: at.Line(1), at: at, mesh: "Linkerd",
-		call: by[time.Duration](none), attempt: by[time.Duration](none), idle: by[time.Duration](none),
-		tries: by(1), base: by[time.Duration](none), longest: by[time.Duration](none),
-		limit: by(none), queue: by(none),
-		budget:  budget{shape: policy.BudgetWindow},
-		breaker: ejection{open: by(time.Second), most: by(time.Minute), jitter: by(0.5), probes: 1},
-	}
+	p := planned("Linkerd", title, at)
+	p.budget, p.breaker = budget{shape: policy.BudgetWindow}, ejection{open: by(time.Second), most: by(time.Minute), jitter: by(0.5), probes: 1}
+	return p
 }
 
 // route reads a route. What it says of retries, or of timeouts, replaces what its Service says of them.
@@ -242,9 +237,7 @@ func (r *linkerd) times(p *plan, notes *foreign.Value) {
 		key string
 		to  *said[time.Duration]
 	}{{"request", &p.call}, {"response", &p.body}, {"idle", &p.idle}} {
-		if at := notes.Get("timeout.linkerd.io/" + of.key); at != nil && at.Span > 0 {
-			of.to.take(at, at.Span)
-		}
+		span(of.to, notes.Get("timeout.linkerd.io/"+of.key))
 	}
 }
 
@@ -257,15 +250,12 @@ func (r *linkerd) retries(p *plan, notes *foreign.Value) {
 		}
 	}
 	if limit != nil {
-		p.tries.take(limit, int(min(limit.Number, 1<<20))+1)
-		if limit.Number == 0 {
+		if whole(&p.tries, limit, 1); limit.Number == 0 {
 			r.Remark(limit, foreign.Kept, "Linkerd takes 0 as its default, 1 retry")
 			p.tries.is = 2
 		}
 	}
-	if timeout != nil && timeout.Span > 0 {
-		p.attempt.take(timeout, timeout.Span)
-	}
+	span(&p.attempt, timeout)
 	p.repeats = []string{unsent, "timeout"} // a balancer without an endpoint, and retry.linkerd.io/timeout
 	r.statuses(p, on)
 	r.codes(p, codes)
@@ -370,9 +360,7 @@ func (r *linkerd) profile(v *foreign.Value) {
 		label := route.Get("name").Word(strconv.Itoa(i))
 		p := r.begun(fmt.Sprintf("ServiceProfile %s, route %s", name, short(label)), route)
 		p.repeats = profileRepeats
-		if at := route.Get("timeout"); at != nil && at.Span > 0 {
-			p.call.take(at, at.Span)
-		}
+		span(&p.call, route.Get("timeout"))
 		if at := route.Get("isRetryable"); at != nil {
 			if p.tries.take(at, 10); !at.On {
 				p.tries.is = 1
@@ -383,15 +371,9 @@ func (r *linkerd) profile(v *foreign.Value) {
 		}
 		p.budget = budget{shape: policy.BudgetWindow, bounded: true, share: by(0.2), floor: by(10.0), interval: by(10 * time.Second)}
 		of := v.Get("spec.retryBudget")
-		if at := of.Get("retryRatio"); at != nil {
-			p.budget.share.take(at, at.Number)
-		}
-		if at := of.Get("minRetriesPerSecond"); at != nil {
-			p.budget.floor.take(at, at.Number)
-		}
-		if at := of.Get("ttl"); at != nil {
-			p.budget.interval.take(at, at.Span)
-		}
+		p.budget.share.take(of.Get("retryRatio"), of.Get("retryRatio").NumberOr(0))
+		p.budget.floor.take(of.Get("minRetriesPerSecond"), of.Get("minRetriesPerSecond").NumberOr(0))
+		p.budget.interval.take(of.Get("ttl"), of.Get("ttl").SpanOr(0))
 		p.route(r.Walker, name+"/"+label)
 	}
 }

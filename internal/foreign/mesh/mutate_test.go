@@ -128,26 +128,3 @@ func TestAThousandRoutes(t *testing.T) {
 		t.Error(len(got.Routes), got.Routes[len(got.Routes)-1])
 	}
 }
-
-// BenchmarkAThousandRoutes reads an Envoy with as many routes and clusters, syntax included.
-func BenchmarkAThousandRoutes(b *testing.B) {
-	var s strings.Builder
-	s.WriteString("static_resources:\n  clusters:\n")
-	for i := range 1000 {
-		fmt.Fprintf(&s, "  - {name: c%d, connect_timeout: 1s, circuit_breakers: {thresholds: [{max_requests: 10}]}}\n", i)
-	}
-	s.WriteString("  listeners:\n  - filter_chains:\n    - filters:\n      - typed_config:\n          route_config:\n            virtual_hosts:\n            - name: all\n              routes:\n")
-	for i := range 1000 {
-		fmt.Fprintf(&s, "              - {match: {prefix: /%d}, route: {cluster: c%d, timeout: 3s, retry_policy: {retry_on: 5xx, num_retries: 2}}}\n", i, i)
-	}
-	text := []byte(s.String())
-	for b.Loop() {
-		doc, trees, found := yamlstrict.Trees("big.yaml", text)
-		if found != nil {
-			b.Fatal(found)
-		}
-		if got := readEnvoy(&foreign.File{Name: "big.yaml", Document: doc, Documents: trees}); len(got.Routes) != 1000 {
-			b.Fatal(len(got.Routes))
-		}
-	}
-}

@@ -26,6 +26,21 @@ func (s *said[T]) take(v *foreign.Value, is T) {
 	}
 }
 
+// span takes a time that the file says and that is not zero.
+func span(s *said[time.Duration], v *foreign.Value) {
+	if v.SpanOr(0) > 0 {
+		s.take(v, v.Span)
+	}
+}
+
+// whole takes a number that the file says, and more.
+func whole(s *said[int], v *foreign.Value, more int) {
+	s.take(v, int(min(v.NumberOr(0), maxCount))+more)
+}
+
+// share takes a part that the file says as a percentage.
+func share(s *said[float64], v *foreign.Value) { s.take(v, v.NumberOr(0)/100) }
+
 // none is no bound, of times and counts.
 const none = policy.Off
 
@@ -60,6 +75,46 @@ type budget struct {
 	interval said[time.Duration]
 }
 
+// inFlight is the budget of Envoy and Istio: a share of the requests that are out, and as many in any case. An empty one
+// has their defaults.
+func (b *budget) inFlight(v, percent *foreign.Value) {
+	*b = budget{shape: policy.BudgetShare, bounded: true, share: by(0.2), least: by(3)}
+	share(&b.share, percent)
+	for _, key := range []string{"minRetryConcurrency", "min_retry_concurrency"} {
+		whole(&b.least, v.Get(key), 0)
+	}
+	if !b.written() {
+		b.least.at = v
+	}
+}
+
+// slots takes the bounds of connections and of requests, of which the smaller one counts.
+func (p *plan) slots(w *foreign.Walker, connections, requests *foreign.Value, zero func(at *foreign.Value)) {
+	for _, at := range []*foreign.Value{connections, requests} {
+		switch {
+		case at == nil:
+		case at.Number == 0:
+			zero(at)
+		case p.limit.at == nil:
+			p.limit.take(at, int(min(at.Number, maxSlots)))
+		case at.Number < float64(p.limit.is):
+			w.Remark(p.limit.at, foreign.Nearly, "{} is more than the bound of requests, which counts here: "+at.Tree.Text)
+			p.limit.take(at, int(at.Number))
+		default:
+			w.Remark(at, foreign.Nearly, "{} is not less than the bound of connections, which counts here, as with HTTP/1.1: "+connections.Tree.Text)
+		}
+	}
+}
+
+// row takes a number of failures in a row, if it is less than another one for the same failures.
+func (e *ejection) row(w *foreign.Walker, at *foreign.Value, other string) {
+	if e.failures.is == 0 || e.failures.at == nil || int(at.Number) < e.failures.is {
+		e.failures.take(at, int(min(at.Number, 1<<10)))
+		return
+	}
+	w.Remark(at, foreign.Lost, "{} is not less than "+other+", which counts the same failures: no effect")
+}
+
 // written reports whether a file says anything of it.
 func (b *budget) written() bool {
 	return b.share.at != nil || b.least.at != nil || b.floor.at != nil || b.interval.at != nil
@@ -73,6 +128,12 @@ type ejection struct {
 	most     said[time.Duration]
 	jitter   said[float64]
 	probes   int // requests at once to a host that is tried again; 0: it is back at once
+}
+
+// planned is a plan of a mesh that does nothing where a file says nothing.
+func planned(mesh, title string, at *foreign.Value) *plan {
+	off := by[time.Duration](none)
+	return &plan{title: title, line: at.Line(1), at: at, mesh: mesh, call: off, attempt: off, idle: off, base: off, longest: off, tries: by(1), limit: by(none), queue: by(none)}
 }
 
 // route makes a route of a plan.
