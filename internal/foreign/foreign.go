@@ -19,6 +19,7 @@ type Format struct {
 	Aliases []string // other names that find it
 	Title   string   // what it is, in a few words
 	Source  string   // the address of the document that says what its keys mean
+	Tables  []*Table // what becomes of its keys; nil where Read says it itself
 	Plain   bool     // neither YAML nor JSON as YAML takes it: Read parses the text itself
 
 	// Like reports whether a file seems to be of this format. Text is what a file says that is neither YAML

@@ -37,7 +37,7 @@ func awsCount(v *foreign.Value) (reason, proposal string) {
 var awsHead = regexp.MustCompile(`^\[\s*([^\]]*?)\s*\]\s*([#;].*)?$`)
 
 var aws = foreign.Format{
-	Name: "aws", Aliases: []string{"aws-config"}, Title: "AWS's shared config file (profiles)", Source: awsDoc, Plain: true,
+	Name: "aws", Aliases: []string{"aws-config"}, Title: "AWS's shared config file (profiles)", Source: awsDoc, Tables: []*foreign.Table{awsTable}, Plain: true,
 	Like: func(text []byte, _ []*yamlstrict.Tree) bool {
 		head := false
 		for line := range strings.Lines(string(text)) {

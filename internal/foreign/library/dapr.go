@@ -61,7 +61,7 @@ var daprTable = foreign.NewTable("Dapr ignores it", nil,
 )
 
 var dapr = foreign.Format{
-	Name: "dapr", Title: "Dapr's Resiliency", Source: daprSpec,
+	Name: "dapr", Title: "Dapr's Resiliency", Source: daprSpec, Tables: []*foreign.Table{daprTable},
 	Like: func(_ []byte, documents []*yamlstrict.Tree) bool {
 		for _, d := range documents {
 			if isDapr(d) {

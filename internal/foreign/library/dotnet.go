@@ -69,7 +69,7 @@ var (
 
 var dotnet = foreign.Format{
 	Name: "dotnet", Aliases: []string{"appsettings", "polly"}, Title: ".NET's appsettings.json (Microsoft.Extensions.Http.Resilience)",
-	Source: netGuide, Plain: true,
+	Source: netGuide, Tables: []*foreign.Table{netTable}, Plain: true,
 	Like: func(text []byte, _ []*yamlstrict.Tree) bool {
 		start := strings.TrimLeft(string(text[:min(len(text), 1<<16)]), " \t\r\n\ufeff")
 		if !strings.HasPrefix(start, "{") && !strings.HasPrefix(start, "/") {

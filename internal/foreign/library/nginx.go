@@ -70,7 +70,7 @@ var (
 )
 
 var nginx = foreign.Format{
-	Name: "nginx", Title: "nginx's proxy_next_upstream, timeouts and upstreams", Source: nginxProxy, Plain: true,
+	Name: "nginx", Title: "nginx's proxy_next_upstream, timeouts and upstreams", Source: nginxProxy, Tables: []*foreign.Table{nginxTable, nginxServers}, Plain: true,
 	Like: func(text []byte, _ []*yamlstrict.Tree) bool { return nginxLike.Match(text) },
 	Read: readNginx,
 }

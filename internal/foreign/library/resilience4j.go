@@ -13,7 +13,7 @@ import (
 
 var resilience4j = foreign.Format{
 	Name: "resilience4j", Aliases: []string{"spring"}, Title: "resilience4j in Spring's application.yml",
-	Source: r4jSpring,
+	Source: r4jSpring, Tables: []*foreign.Table{springTable},
 	Like: func(_ []byte, documents []*yamlstrict.Tree) bool {
 		for _, d := range documents {
 			if nested(d, ".", 3).Get("resilience4j") != nil {
