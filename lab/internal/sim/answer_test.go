@@ -137,6 +137,7 @@ func (s *saying) compare(t *testing.T) {
 			Pace:     policy.Pace{Off: true},
 			Bulkhead: policy.Bulkhead{Off: true},
 		}
+		p.Retry.Contention = policy.ContentionRetry{Attempts: 3, Backoff: backoff.Const(time.Millisecond)}
 		if s.never {
 			p.Timeout.Attempt = 20 * time.Millisecond
 		}
