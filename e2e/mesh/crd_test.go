@@ -222,34 +222,6 @@ func TestClustersAdmitExports(t *testing.T) {
 	}
 }
 
-// The files that readers are tested with are ones that a cluster takes.
-func TestClustersAdmitWhatIsRead(t *testing.T) {
-	for _, name := range []string{"istio-bookinfo.yaml", "gateway-shop.yaml"} {
-		text, err := os.ReadFile(filepath.Join("../../internal/foreign/mesh/testdata", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for part := range strings.SplitSeq(string(text), "\n---\n") {
-			data, err := yaml.YAMLToJSONStrict([]byte(part))
-			if err != nil {
-				t.Fatal(err)
-			}
-			list := struct{ Items []json.RawMessage }{}
-			if err := json.Unmarshal(data, &list); err != nil {
-				t.Fatal(err)
-			}
-			if list.Items == nil {
-				list.Items = []json.RawMessage{data}
-			}
-			for _, item := range list.Items {
-				for _, wrong := range admitted(t, item) {
-					t.Errorf("%s: %s\n%s", name, wrong, item)
-				}
-			}
-		}
-	}
-}
-
 // What a cluster refuses or drops is found, each in its own way.
 func TestClustersRefuse(t *testing.T) {
 	const vs = `{"apiVersion": "networking.istio.io/v1", "kind": "VirtualService", "metadata": {"name": "a"}, "spec": {"hosts": ["a"], "http": [%s]}}`

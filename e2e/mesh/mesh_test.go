@@ -2,8 +2,6 @@ package mesh
 
 import (
 	"encoding/json"
-	"errors"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -153,35 +151,28 @@ func protoSpan(d time.Duration) string {
 	return string(text) + "s"
 }
 
-func TestEnvoyReadsExports(t *testing.T) { each(t, "envoy", envoyReads) }
-
-// The answer of xDS that a reader is tested with is one that Envoy takes.
-func TestEnvoyReadsWhatIsRead(t *testing.T) {
-	data, err := os.ReadFile("../../internal/foreign/mesh/testdata/envoy-xds.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	envoyReads(t, data)
-}
-
-// envoyReads reads routes and a cluster by Envoy's own types, and validates them.
-func envoyReads(t *testing.T, data []byte) {
-	t.Helper()
-	response := &discoveryv3.DiscoveryResponse{}
-	if err := protojson.Unmarshal(data, response); err != nil {
-		t.Fatalf("%v\n%s", err, data)
-	}
-	if len(response.Resources) != 2 {
-		t.Fatalf("%d resources", len(response.Resources))
-	}
-	for i, to := range []interface {
-		proto.Message
-		ValidateAll() error
-	}{&routev3.RouteConfiguration{}, &clusterv3.Cluster{}} {
-		if err := errors.Join(response.Resources[i].UnmarshalTo(to), to.ValidateAll()); err != nil {
-			t.Errorf("%v\n%s", err, data)
+func TestEnvoyReadsExports(t *testing.T) {
+	each(t, "envoy", func(t *testing.T, data []byte) {
+		response := &discoveryv3.DiscoveryResponse{}
+		if err := protojson.Unmarshal(data, response); err != nil {
+			t.Fatalf("%v\n%s", err, data)
 		}
-	}
+		if len(response.Resources) != 2 {
+			t.Fatalf("%d resources", len(response.Resources))
+		}
+		routes, cluster := &routev3.RouteConfiguration{}, &clusterv3.Cluster{}
+		for i, to := range []interface {
+			proto.Message
+			ValidateAll() error
+		}{routes, cluster} {
+			if err := response.Resources[i].UnmarshalTo(to); err != nil {
+				t.Error(err)
+			}
+			if err := to.ValidateAll(); err != nil {
+				t.Errorf("%v\n%s", err, data)
+			}
+		}
+	})
 }
 
 func TestTheGatewayAPIReadsExports(t *testing.T) {

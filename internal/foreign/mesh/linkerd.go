@@ -353,7 +353,7 @@ func (r *linkerd) accrual(p *plan, notes *foreign.Value) {
 // profileRepeats are what a ServiceProfile takes for failures. What is no answer is not repeated.
 var profileRepeats = []string{"5xx", "unknown", "deadline_exceeded", "internal", "unavailable", "data_loss"}
 
-// profile reads a ServiceProfile. Without a timeout there is none.
+// profile reads a ServiceProfile. What it does not say of times has no bound.
 func (r *linkerd) profile(v *foreign.Value) {
 	name := strings.TrimSuffix(v.Get("metadata.name").Word("unnamed"), ".svc.cluster.local")
 	for i, route := range v.Get("spec.routes").All() {

@@ -1,11 +1,9 @@
 package mesh
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"runtime/debug"
-	"strings"
 	"testing"
 
 	"github.com/gabion-go/gabion/internal/foreign"
@@ -106,25 +104,5 @@ func TestFilesWithOddValues(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("%s, round %d", path, i)
 		}
-	}
-}
-
-// TestAThousandRoutes: what is said of a route does not depend on how many there are.
-func TestAThousandRoutes(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: big}\nspec:\n  http:\n")
-	for i := range 1000 {
-		fmt.Fprintf(&b, "  - {name: r%d, route: [{destination: {host: h%d}}], timeout: 3s, retries: {attempts: 2, retryOn: 5xx}}\n", i, i)
-	}
-	for i := range 1000 {
-		fmt.Fprintf(&b, "---\napiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: d%d}\nspec: {host: h%d, trafficPolicy: {retryBudget: {percent: 10}}}\n", i, i)
-	}
-	f, ok := guessed(t, "big.yaml", []byte(b.String()))
-	if !ok {
-		t.Fatal("it is not known")
-	}
-	got := imported(t, f, "big.yaml", []byte(b.String()))
-	if len(got.Routes) != 1000 || got.Routes[999].Policy.Retry.Budget.Ratio != 0.1 || got.Routes[999].From["timeout.call"] != 1005 {
-		t.Error(len(got.Routes), got.Routes[len(got.Routes)-1])
 	}
 }
