@@ -22,8 +22,9 @@ type Foreign struct {
 	// policy, it stands for all of the scenario's.
 	Policies map[string]policy.Policy
 
-	// Repeats are the failures that a route sends again, by its name: statuses as "503", "5xx" or "500-504", "refused" for
-	// what was never sent, "reset" for a connection that broke after that, and "timeout" for an attempt without an answer.
+	// Repeats are the failures that a route sends again, by its name: statuses as "503", "5xx" or "500-504", codes of gRPC
+	// as "unavailable" and "grpc" for all of them, "refused" for what was never sent, "reset" for a connection that broke
+	// after that, and "timeout" for an attempt without an answer.
 	// A route without an entry sends again what its policy does.
 	Repeats map[string][]string
 }

@@ -19,6 +19,7 @@ type Format struct {
 	Aliases []string // other names that find it
 	Title   string   // what it is, in a few words
 	Source  string   // the address of the document that says what its keys mean
+	Tables  []*Table // what becomes of its keys; nil where Read says it itself
 	Plain   bool     // neither YAML nor JSON as YAML takes it: Read parses the text itself
 
 	// Like reports whether a file seems to be of this format. Text is what a file says that is neither YAML
@@ -70,8 +71,9 @@ type Route struct {
 	// gabion's defaults, and what the file does not say has the other system's default.
 	Plays policy.Policy
 
-	// Repeats are the failures that the other system sends again, for the lab: statuses as 503, 5xx or 500-504, refused
-	// for what was never sent, reset for a connection that broke after that, and timeout for an attempt without an answer.
+	// Repeats are the failures that the other system sends again, for the lab: statuses as 503, 5xx or 500-504, codes of
+	// gRPC as unavailable and grpc for all of them, refused for what was never sent, reset for a connection that broke
+	// after that, and timeout for an attempt without an answer.
 	// Nil means those that Plays sends again.
 	Repeats []string
 

@@ -43,20 +43,18 @@ func Steady(open time.Duration) policy.Breaker {
 // Played is what a route plays for InPlace: a time that the file does not say is zero.
 func (r *Route) Played() policy.Policy {
 	p := r.Plays.Clone()
-	said := r.Policy.Timeout
-	if said.Call == 0 {
-		p.Timeout.Call = 0
-	}
-	if said.Attempt == 0 {
-		p.Timeout.Attempt = 0
-	}
-	if said.Idle == 0 {
-		p.Timeout.Idle = 0
-	}
-	if said.Body == 0 {
-		p.Timeout.Body = 0
+	said := times(&r.Policy)
+	for i, at := range times(&p) {
+		if *said[i] == 0 {
+			*at = 0
+		}
 	}
 	return p
+}
+
+// times are those of a policy that a file may say.
+func times(p *policy.Policy) [4]*time.Duration {
+	return [...]*time.Duration{&p.Timeout.Call, &p.Timeout.Attempt, &p.Timeout.Idle, &p.Timeout.Body}
 }
 
 // InPlace puts what another system plays in the place of p. A timeout of zero is p's, as are key
@@ -66,15 +64,12 @@ func InPlace(theirs, p policy.Policy) policy.Policy {
 	made.Trust, made.Key, made.Safe = p.Trust, p.Key, theirs.Safe || p.Safe
 	said := theirs.Timeout
 	made.Timeout = policy.Timeout{Call: said.Call, Attempt: said.Attempt, Idle: said.Idle, Body: said.Body, Strict: true, Margin: policy.Off}
-	was := p.Resolved().Timeout
-	if said.Call == 0 {
-		made.Timeout.Call = was.Call
-	}
-	if said.Attempt == 0 {
-		made.Timeout.Attempt = was.Attempt
-	}
-	if said.Idle == 0 {
-		made.Timeout.Idle = was.Idle
+	resolved := p.Resolved()
+	was := times(&resolved)
+	for i, at := range times(&made) {
+		if *at == 0 && at != &made.Timeout.Body {
+			*at = *was[i]
+		}
 	}
 	t := &made.Timeout
 	if t.Call > 0 && t.Attempt > t.Call {

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/outcome"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 )
 
@@ -26,7 +26,7 @@ type Counts struct {
 	WithKey       int64            `json:"with_key"`      // of these, those with an idempotency key
 	Calls         int64            `json:"calls"`         // keys, and requests without one
 	Amplification float64          `json:"amplification"` // requests ÷ calls
-	Answers       map[string]int64 `json:"answers"`       // by status, and refused, reset and cut_body
+	Answers       map[string]int64 `json:"answers"`       // by status or code of gRPC, and refused, reset and cut_body
 	Silent        int64            `json:"silent"`        // swallowed by a black hole
 	Full          int64            `json:"full"`          // refused, since the queue was full
 	Expired       int64            `json:"expired"`       // no work was done, since the caller's deadline had passed
@@ -96,7 +96,7 @@ func (t *tally) replied(k *KeyCount, r *sim.Reply) {
 	case r.Status == 0:
 		t.answers["reset"]++
 	default:
-		t.answers[strconv.Itoa(r.Status)]++
+		t.answers[outcome.Word(r.Status)]++
 	}
 }
 

@@ -73,7 +73,7 @@ func post(by *http.Client, url, key string) string {
 		return fmt.Sprintf("%d, then %v", resp.StatusCode, err)
 	}
 	said := fmt.Sprint(resp.StatusCode)
-	for _, h := range []string{"Retry-After", "X-Should-Retry", "Gabion-Refused"} {
+	for _, h := range []string{"Retry-After", "X-Should-Retry", "Gabion-Refused", "Grpc-Status"} {
 		if v := resp.Header.Get(h); v != "" {
 			said += ", " + h + " " + v
 		}
@@ -92,6 +92,7 @@ func TestWhatEachFaultIsOnASocket(t *testing.T) {
 		{"a Retry-After is in whole seconds, and rounded up", "faults: [{kind: errors, status: 429, retry_after: 1500ms, " + now + "}]", "429, Retry-After 2", 0},
 		{"529 stays one", "faults: [{kind: errors, status: 529, " + now + "}]", "529", 0},
 		{"500 is a failure of the work", "faults: [{kind: errors, status: 500, " + now + "}]", "500", 0},
+		{"a code of gRPC comes without a message", "faults: [{kind: errors, answers: [unavailable 100%], " + now + "}]", "200, Grpc-Status 14", 0},
 		{"an error after the work", "faults: [{kind: errors, status: 503, after_work: true, " + now + "}]", "503", 1},
 		{"a reset comes before the work", "faults: [{kind: reset, " + now + "}]", "reset", 0},
 		{"an error that costs the work does none", "faults: [{kind: errors, costs_work: true, " + now + "}]", "503", 0},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/gabionhttp"
+	"github.com/gabion-go/gabion/internal/outcome"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 )
 
@@ -62,6 +63,12 @@ func (s *Server) work(w *answer, r *http.Request, reply sim.Reply) {
 // refusal is an answer that is an error.
 func refusal(reply sim.Reply) *answer {
 	a := &answer{header: http.Header{"Content-Type": {"application/json"}}, status: reply.Status}
+	if code, ok := outcome.CodeOf(reply.Status); ok { // gRPC tells it without a message, beside a 200
+		a.header.Set("Content-Type", "application/grpc")
+		a.header.Set("Grpc-Status", strconv.Itoa(int(code)))
+		a.status = http.StatusOK
+		return a
+	}
 	if reply.After > 0 {
 		a.header.Set("Retry-After", strconv.Itoa(int(math.Ceil(reply.After.Seconds()))))
 	}

@@ -31,7 +31,7 @@ func dapr() *Format {
 	single := func(c *call) bool { return !safe(c) && callBounded(c) }
 	statuses := statuses(daprRetry)
 	statuses.when = safe
-	own := []Mapping{
+	own := slices.Concat([]Mapping{
 		{ID: "of one attempt", Key: "timeout.call", Target: "policies.timeouts", Source: daprTimes, when: single},
 		{ID: "bounded", Key: "timeout.attempt", Target: "policies.timeouts", Source: daprTimes, when: both(safe, attemptBounded)},
 		{ID: "several", Key: "retry.attempts", Target: "policies.retries.maxRetries", Source: daprRetry, when: safe},
@@ -44,18 +44,12 @@ func dapr() *Format {
 			Text: "waits begin with 500ms and grow by half up to %s, each up to a half shorter or longer; here %s",
 			args: func(c *call) []any { return []any{spell(c.comes.Retry.Backoff.Cap), waits(c.p.Retry.Backoff)} }},
 		statuses,
-		{ID: "statuses", Key: "http.transient", Target: "policies.retries.matching.httpStatusCodes", Source: daprRetry, when: both(safe, func(c *call) bool { return len(c.p.HTTP.Transient) > 0 })},
-		{ID: "statuses", Key: "http.permanent", Target: "policies.retries.matching.httpStatusCodes", Source: daprRetry, when: both(safe, func(c *call) bool { return len(c.p.HTTP.Permanent) > 0 })},
-		{ID: "codes", Key: "grpc.transient", Target: "policies.retries.matching.gRPCStatusCodes", Source: daprRetry, when: both(safe, func(c *call) bool { return len(c.p.GRPC.Transient) > 0 })},
-		{ID: "codes", Key: "grpc.permanent", Target: "policies.retries.matching.gRPCStatusCodes", Source: daprRetry, when: both(safe, func(c *call) bool { return len(c.p.GRPC.Permanent) > 0 })},
-		{ID: "off", Key: "retry.budget", Fate: foreign.Nearly, Source: daprRetry, when: func(c *call) bool { return safe(c) && c.p.Retry.Budget.Off }, set: func(*call) {},
-			Text: "no budget, as here: in an outage %d attempts are %s× the load",
-			args: func(c *call) []any { return []any{c.p.Retry.Attempts, times(float64(c.p.Retry.Attempts))} }},
+		noBudget(daprRetry, safe),
 		{ID: "in a row", Key: "breaker.consecutive", Target: "policies.circuitBreakers.trip", Source: daprBreaker, when: inRow, set: trip},
 		{ID: "in a row", Key: "breaker.open", Target: "policies.circuitBreakers.timeout", Source: daprBreaker, when: inRow},
 		{ID: "in a row", Key: "breaker.probes", Target: "policies.circuitBreakers.maxRequests", Source: daprBreaker, when: inRow},
 		breakerRest(daprBreaker, "only failures in a row open it, and it stays open for the same time every time; as many successes as there may be probes close it"),
-	}
+	}, statusLists("policies.retries.matching.httpStatusCodes", daprRetry, safe), codeLists("policies.retries.matching.gRPCStatusCodes", daprRetry, safe))
 	return &Format{
 		Name: "dapr", Title: "Dapr: Resiliency", Comment: "# ", write: daprText,
 		Mappings: losses("dapr", daprBook, own),

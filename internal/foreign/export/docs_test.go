@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/foreign/formats"
 )
 
 // examples are the blocks of YAML on a page: gabion's files, and those of Istio.
@@ -44,7 +45,7 @@ func TestTheSituationsOnThePage(t *testing.T) {
 	if e.Text != theirs[0] {
 		t.Errorf("the page has another export than gabion writes:\n%s", e.Text)
 	}
-	reader := readers()["istio"]
+	reader, _ := formats.Find("istio")
 	for i, c := range []struct {
 		situation               string
 		library                 int // of the files of gabion; -1 where the program has none

@@ -22,7 +22,6 @@ const (
 const unlimited = 1<<32 - 1
 
 func envoy() *Format {
-	jittered := func(c *call) bool { return retries(c) && c.p.Retry.Backoff.Kind == 0 && c.p.Retry.Backoff.Base > 0 }
 	whole := func(c *call) bool {
 		b := c.p.Retry.Backoff
 		return jittered(c) && b.Base == inMillis(b.Base) && b.Cap == inMillis(b.Cap)
@@ -37,12 +36,7 @@ func envoy() *Format {
 		{ID: "one", Key: "retry.attempts", Source: envoyRetry, when: noRetries},
 		{ID: "reads only", Key: "safe", Target: "match.headers", Fate: foreign.Nearly, Source: envoyRetry, when: unsafe, set: func(*call) {}, Text: readsOnly},
 		{ID: "full jitter", Key: "retry.backoff", Target: "retry_policy.retry_back_off", Source: envoyRetry, when: whole},
-		{ID: "another shape", Key: "retry.backoff", Target: "retry_policy.retry_back_off", Fate: foreign.Nearly, Source: envoyRetry, when: both(retries, not(whole)),
-			set:  func(c *call) { c.comes.Retry.Backoff = full(c.p.Retry.Backoff.Base, c.p.Retry.Backoff.Cap) },
-			Text: "each wait is drawn between 0 and a bound that begins with %s and doubles up to %s; here %s",
-			args: func(c *call) []any {
-				return []any{spell(c.comes.Retry.Backoff.Base), spell(c.comes.Retry.Backoff.Cap), waits(c.p.Retry.Backoff)}
-			}},
+		shape(Mapping{ID: "another shape", Target: "retry_policy.retry_back_off", Source: envoyRetry, when: both(retries, not(whole)), set: toFull, Text: otherShape}),
 		{ID: "Retry-After", Key: "retry.max_after", Target: "retry_policy.rate_limited_retry_back_off", Fate: foreign.Nearly, Source: envoyRetry, when: afters,
 			set:  func(c *call) { c.comes.Retry.MaxAfter = inMillis(c.p.Retry.MaxAfter) },
 			Text: "after a Retry-After above %s a retry goes after its usual wait; here the call ends",
@@ -54,12 +48,9 @@ func envoy() *Format {
 				Text: "failures are counted for each host, and the host is left out; the panic threshold is off, so where all are out calls end with 503"},
 			{ID: "in a row", Key: "breaker.open", Target: "outlier_detection.base_ejection_time", Source: envoyOutlier, when: inRow},
 			{ID: "in a row", Key: "breaker.open_max", Target: "outlier_detection.max_ejection_time", Source: envoyOutlier, when: inRow},
-			{ID: "bounded", Key: "bulkhead.limit", Target: "circuit_breakers.thresholds[].max_requests", Source: envoyLimits, when: bounded, set: atOnce},
-			{ID: "learned", Key: "bulkhead.limit", Target: "circuit_breakers.thresholds[].max_requests", Fate: foreign.Nearly, Source: envoyLimits, when: learns, set: atOnce,
-				Text: "the limit is fixed at %d, the most that is learned here", args: func(c *call) []any { return []any{c.comes.Bulkhead.Limit} }},
 			{ID: "off", Key: "bulkhead.off", Target: "circuit_breakers.thresholds[].max_requests", Source: envoyLimits, when: func(c *call) bool { return c.p.Bulkhead.Off }},
-			limitRest(envoyLimits), breakerRest(envoyOutlier, outlierRest),
-		})
+			breakerRest(envoyOutlier, outlierRest),
+		}, limits("circuit_breakers.thresholds[].max_requests", envoyLimits))
 	return &Format{
 		Name: "envoy", Title: "Envoy: RouteConfiguration and Cluster", Comment: "# ", write: envoyText,
 		Mappings: losses("envoy", envoyAPI, own, "timeout.call", "timeout.idle", "retry.budget", "bulkhead"),

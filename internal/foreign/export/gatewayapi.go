@@ -33,15 +33,9 @@ func gatewayAPI() *Format {
 		{ID: "several", Key: "retry.attempts", Target: "rules[].retry.attempts", Source: gatewayRetry, when: retries},
 		{ID: "one", Key: "retry.attempts", Source: gatewayRetry, when: noRetries},
 		{ID: "reads only", Key: "safe", Target: "rules[].matches[].method", Fate: foreign.Nearly, Source: gatewayRetry, when: unsafe, set: func(*call) {}, Text: readsAlone},
-		{ID: "the first wait", Key: "retry.backoff", Target: "rules[].retry.backoff", Fate: foreign.Nearly, Source: gatewayRetry, when: retries,
-			set:  tenfold,
-			Text: "%s bounds the first wait; how waits grow is the implementation's, with Envoy up to %s; here %s",
-			args: func(c *call) []any {
-				return []any{spell(c.comes.Retry.Backoff.Base), spell(c.comes.Retry.Backoff.Cap), waits(c.p.Retry.Backoff)}
-			}},
+		shape(Mapping{ID: "the first wait", Target: "rules[].retry.backoff", Source: gatewayRetry, when: retries, set: tenfold,
+			Text: "%s bounds the first wait; how waits grow is the implementation's, with Envoy up to %s; here %s"}),
 		statuses(gatewayRetry),
-		{ID: "statuses", Key: "http.transient", Target: "rules[].retry.codes", Source: gatewayRetry, when: both(retries, func(c *call) bool { return len(c.p.HTTP.Transient) > 0 })},
-		{ID: "statuses", Key: "http.permanent", Target: "rules[].retry.codes", Source: gatewayRetry, when: both(retries, func(c *call) bool { return len(c.p.HTTP.Permanent) > 0 })},
 		{ID: "a share of calls", Key: "retry.budget", Target: "retryConstraint", Source: gatewayBudget, when: fits},
 		{ID: "another", Key: "retry.budget", Target: "retryConstraint", Fate: foreign.Nearly, Source: gatewayBudget, when: both(budgeted, not(fits)),
 			set: func(c *call) {
@@ -54,10 +48,8 @@ func gatewayAPI() *Format {
 				b := c.comes.Retry.Budget
 				return []any{number(percent(b.Ratio)), spell(b.Window), number(float64(b.Floor)), times(1 + extra(b)), outage(c.p.Retry.Budget)}
 			}},
-		{ID: "off", Key: "retry.budget", Fate: foreign.Nearly, Source: gatewayBudget, when: func(c *call) bool { return retries(c) && c.p.Retry.Budget.Off }, set: func(*call) {},
-			Text: "no budget, as here: in an outage %d attempts are %s× the load",
-			args: func(c *call) []any { return []any{c.p.Retry.Attempts, times(float64(c.p.Retry.Attempts))} }},
-	})
+		noBudget(gatewayBudget, retries),
+	}, statusLists("rules[].retry.codes", gatewayRetry, retries))
 	return &Format{
 		Name: "gateway-api", Title: "Gateway API: HTTPRoute and XBackendTrafficPolicy", Comment: "# ", write: gatewayText,
 		Mappings: losses("gateway-api", gatewayGEPs, own, "timeout.call", "retry.budget"),

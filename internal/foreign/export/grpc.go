@@ -25,7 +25,7 @@ func grpc() *Format {
 		return again(c) && shaped(policy.BudgetGRPC)(c) && b.Ratio == roundRatio(float64(b.Ratio), 1000) && b.Ratio > 0
 	}
 	hasBudget := func(c *call) bool { return again(c) && !c.p.Retry.Budget.Off }
-	own := []Mapping{
+	own := append([]Mapping{
 		{ID: "bounded", Key: "timeout.call", Target: "methodConfig[].timeout", Source: "https://grpc.io/docs/guides/service-config/", when: callBounded},
 		{ID: "bounded", Key: "timeout.body", Target: "methodConfig[].timeout", Fate: foreign.Nearly, Source: "https://grpc.io/docs/guides/service-config/", when: callBounded,
 			set:  func(c *call) { c.comes.Timeout.Body = c.comes.Timeout.Call },
@@ -39,12 +39,8 @@ func grpc() *Format {
 			Text: "nothing is repeated but what never left the client or its server: the work isn't declared safe, and a service config can't ask for a key"},
 		{ID: "no code", Key: "retry.attempts", Fate: foreign.Lost, when: func(c *call) bool { return c.p.Safe && retries(c) && !again(c) }, set: func(*call) {},
 			Text: "nothing is repeated: grpc.permanent has UNAVAILABLE, and a retryPolicy needs a code"},
-		{ID: "waits", Key: "retry.backoff", Target: "retryPolicy.initialBackoff, maxBackoff", Fate: foreign.Nearly, when: again,
-			set:  func(c *call) { c.comes.Retry.Backoff = full(c.p.Retry.Backoff.Base, c.p.Retry.Backoff.Cap) },
-			Text: "waits begin with %s and double up to %s, each a fifth shorter or longer at most; here %s",
-			args: func(c *call) []any {
-				return []any{spell(c.comes.Retry.Backoff.Base), spell(c.comes.Retry.Backoff.Cap), waits(c.p.Retry.Backoff)}
-			}},
+		shape(Mapping{ID: "waits", Target: "retryPolicy.initialBackoff, maxBackoff", when: again, set: toFull,
+			Text: "waits begin with %s and double up to %s, each a fifth shorter or longer at most; here %s"}),
 		{ID: "throttling", Key: "retry.budget", Target: "retryThrottling", when: fits},
 		{ID: "another", Key: "retry.budget", Target: "retryThrottling", Fate: foreign.Nearly, when: both(hasBudget, not(fits)), set: toTokens,
 			Text: "retries end after %d failures and come back as successes bring %s of a token each; here they may be %s %% of the load, and in an outage it is %s",
@@ -52,12 +48,8 @@ func grpc() *Format {
 				b := c.comes.Retry.Budget
 				return []any{b.Capacity - b.Capacity/2, number(float64(b.Ratio)), number(math.Round(extra(c.p.Retry.Budget)*1000) / 10), outage(c.p.Retry.Budget)}
 			}},
-		{ID: "off", Key: "retry.budget", Fate: foreign.Nearly, when: func(c *call) bool { return again(c) && c.p.Retry.Budget.Off }, set: func(*call) {},
-			Text: "no budget, as here: in an outage %d attempts are %s× the load",
-			args: func(c *call) []any { return []any{c.comes.Retry.Attempts, times(float64(c.comes.Retry.Attempts))} }},
-		{ID: "codes", Key: "grpc.transient", Target: "retryPolicy.retryableStatusCodes", when: both(again, func(c *call) bool { return len(c.p.GRPC.Transient) > 0 })},
-		{ID: "codes", Key: "grpc.permanent", Target: "retryPolicy.retryableStatusCodes", when: both(again, func(c *call) bool { return len(c.p.GRPC.Permanent) > 0 })},
-	}
+		noBudget("", again),
+	}, codeLists("retryPolicy.retryableStatusCodes", "", again)...)
 	return &Format{
 		Name: "grpc", Title: "gRPC: a service config", Single: true, write: grpcText,
 		Mappings: losses("grpc", grpcBook, own, "timeout.call", "retry.budget"),

@@ -36,14 +36,67 @@ func statuses(source string) Mapping {
 
 // lists are the lines of the statuses and codes that a policy names.
 func lists(target, source string) []Mapping {
-	return []Mapping{
-		{ID: "statuses", Key: "http.transient", Target: target, Source: source, when: both(retries, func(c *call) bool { return len(c.p.HTTP.Transient) > 0 })},
-		{ID: "statuses", Key: "http.permanent", Target: target, Source: source, when: both(retries, func(c *call) bool { return len(c.p.HTTP.Permanent) > 0 })},
+	return append(statusLists(target, source, retries), []Mapping{
 		{ID: "codes", Key: "grpc.transient", Target: target, Source: source, when: both(retries, func(c *call) bool { return len(c.p.GRPC.Transient) > 0 && allKnown(c.p) })},
 		{ID: "other codes", Key: "grpc.transient", Target: target, Fate: foreign.Nearly, Source: source, when: both(retries, func(c *call) bool { return !allKnown(c.p) }),
 			Text: "of gRPC codes only CANCELLED, DEADLINE_EXCEEDED, INTERNAL, RESOURCE_EXHAUSTED and UNAVAILABLE can be repeated",
 			set:  func(c *call) { c.comes.GRPC.Transient = known(c.p.GRPC.Transient) }},
 		{ID: "codes", Key: "grpc.permanent", Target: target, Source: source, when: both(retries, func(c *call) bool { return len(c.p.GRPC.Permanent) > 0 })},
+	}...)
+}
+
+// statusLists are those of statuses, where a format can say them.
+func statusLists(target, source string, when func(*call) bool) []Mapping {
+	return []Mapping{
+		{ID: "statuses", Key: "http.transient", Target: target, Source: source, when: both(when, func(c *call) bool { return len(c.p.HTTP.Transient) > 0 })},
+		{ID: "statuses", Key: "http.permanent", Target: target, Source: source, when: both(when, func(c *call) bool { return len(c.p.HTTP.Permanent) > 0 })},
+	}
+}
+
+// codeLists are those of codes, where a format can say them all.
+func codeLists(target, source string, when func(*call) bool) []Mapping {
+	return []Mapping{
+		{ID: "codes", Key: "grpc.transient", Target: target, Source: source, when: both(when, func(c *call) bool { return len(c.p.GRPC.Transient) > 0 })},
+		{ID: "codes", Key: "grpc.permanent", Target: target, Source: source, when: both(when, func(c *call) bool { return len(c.p.GRPC.Permanent) > 0 })},
+	}
+}
+
+// noBudget is the line of a policy without one.
+func noBudget(source string, when func(*call) bool) Mapping {
+	return Mapping{ID: "off", Key: "retry.budget", Fate: foreign.Nearly, Source: source, when: both(when, func(c *call) bool { return c.p.Retry.Budget.Off }), set: func(*call) {},
+		Text: "no budget, as here: in an outage %d attempts are %s× the load",
+		args: func(c *call) []any { return []any{c.comes.Retry.Attempts, times(float64(c.comes.Retry.Attempts))} }}
+}
+
+// shape is a line of waits that begin, grow and end otherwise than the policy's.
+func shape(m Mapping) Mapping {
+	m.Key, m.Fate = "retry.backoff", foreign.Nearly
+	m.args = func(c *call) []any {
+		return []any{spell(c.comes.Retry.Backoff.Base), spell(c.comes.Retry.Backoff.Cap), waits(c.p.Retry.Backoff)}
+	}
+	return m
+}
+
+// otherShape is what is said of Envoy's full jitter in place of another shape.
+const otherShape = "each wait is drawn between 0 and a bound that begins with %s and doubles up to %s; here %s"
+
+// toFull makes full jitter of the policy's waits.
+func toFull(c *call) {
+	c.comes.Retry.Backoff = full(c.p.Retry.Backoff.Base, c.p.Retry.Backoff.Cap)
+}
+
+// jittered reports whether waits are full jitter.
+func jittered(c *call) bool {
+	return retries(c) && c.p.Retry.Backoff.Kind == 0 && c.p.Retry.Backoff.Base > 0
+}
+
+// limits are the lines of how many requests may be out.
+func limits(target, source string) []Mapping {
+	return []Mapping{
+		{ID: "bounded", Key: "bulkhead.limit", Target: target, Source: source, when: bounded, set: atOnce},
+		{ID: "learned", Key: "bulkhead.limit", Target: target, Fate: foreign.Nearly, Source: source, when: learns, set: atOnce,
+			Text: "the limit is fixed at %d, the most that is learned here", args: func(c *call) []any { return []any{c.comes.Bulkhead.Limit} }},
+		limitRest(source),
 	}
 }
 
@@ -51,10 +104,6 @@ func allKnown(p policy.Policy) bool { return len(known(p.GRPC.Transient)) == len
 
 // proxyWaits are the lines of a backoff where the longest wait is ten times the first.
 func proxyWaits(target, source string) []Mapping {
-	tenfold := func(c *call) {
-		c.comes.Retry.Backoff = full(c.p.Retry.Backoff.Base, 10*max(inMillis(c.p.Retry.Backoff.Base), time.Millisecond))
-	}
-	jittered := func(c *call) bool { return retries(c) && c.p.Retry.Backoff.Kind == 0 && c.p.Retry.Backoff.Base > 0 }
 	fits := func(c *call) bool {
 		b := c.p.Retry.Backoff
 		return jittered(c) && b.Base == inMillis(b.Base) && b.Cap == 10*b.Base
@@ -64,11 +113,7 @@ func proxyWaits(target, source string) []Mapping {
 		{ID: "another cap", Key: "retry.backoff", Target: target, Fate: foreign.Nearly, Source: source, when: both(jittered, not(fits)), set: tenfold,
 			Text: "the longest wait is ten times the first, %s, and here %s",
 			args: func(c *call) []any { return []any{spell(c.comes.Retry.Backoff.Cap), spell(c.p.Retry.Backoff.Cap)} }},
-		{ID: "another shape", Key: "retry.backoff", Target: target, Fate: foreign.Nearly, Source: source, when: both(retries, not(jittered)), set: tenfold,
-			Text: "each wait is drawn between 0 and a bound that begins with %s and doubles up to %s; here %s",
-			args: func(c *call) []any {
-				return []any{spell(c.comes.Retry.Backoff.Base), spell(c.comes.Retry.Backoff.Cap), waits(c.p.Retry.Backoff)}
-			}},
+		shape(Mapping{ID: "another shape", Target: target, Source: source, when: both(retries, not(jittered)), set: tenfold, Text: otherShape}),
 	}
 }
 
@@ -86,9 +131,7 @@ func shares(target, source string, least int) []Mapping {
 				b := c.comes.Retry.Budget
 				return []any{number(percent(b.Ratio)), b.MinInFlight, times(1 + extra(b)), c.p.Retry.Attempts, outage(c.p.Retry.Budget)}
 			}},
-		{ID: "off", Key: "retry.budget", Fate: foreign.Nearly, Source: source, when: func(c *call) bool { return retries(c) && c.p.Retry.Budget.Off }, set: func(*call) {},
-			Text: "no budget, as here: in an outage %d attempts are %s× the load",
-			args: func(c *call) []any { return []any{c.p.Retry.Attempts, times(float64(c.p.Retry.Attempts))} }},
+		noBudget(source, retries),
 	}
 }
 
@@ -117,11 +160,8 @@ func istio() *Format {
 				args: func(c *call) []any {
 					return []any{spell(c.comes.Breaker.Open), spell(c.comes.Breaker.OpenMax), spell(c.p.Breaker.OpenMax)}
 				}},
-			{ID: "bounded", Key: "bulkhead.limit", Target: "connectionPool.http.http2MaxRequests", Source: istioPool, when: bounded, set: atOnce},
-			{ID: "learned", Key: "bulkhead.limit", Target: "connectionPool.http.http2MaxRequests", Fate: foreign.Nearly, Source: istioPool, when: learns, set: atOnce,
-				Text: "the limit is fixed at %d, the most that is learned here", args: func(c *call) []any { return []any{c.comes.Bulkhead.Limit} }},
-			limitRest(istioPool), breakerRest(istioOut, outlierRest),
-		})
+			breakerRest(istioOut, outlierRest),
+		}, limits("connectionPool.http.http2MaxRequests", istioPool))
 	return &Format{
 		Name: "istio", Title: "Istio: VirtualService and DestinationRule", Comment: "# ", write: istioText,
 		Mappings: losses("istio", istioRules, own, "timeout.call", "retry.budget", "bulkhead"),

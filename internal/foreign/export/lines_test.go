@@ -50,7 +50,7 @@ var lines = map[string]struct {
 	"http.permanent: statuses": {"safe: true, http: {permanent: [429]}", "", map[string]string{
 		"istio": "408,502", "envoy": "[408, 502", "gateway-api": "[408, 502", "linkerd": "408,502", "dapr": "408,502"}},
 	"grpc.transient: codes": {"safe: true, grpc: {transient: [RESOURCE_EXHAUSTED]}", "", map[string]string{
-		"istio": "unavailable,resource-exhausted", "envoy": "unavailable,resource-exhausted", "linkerd": "unavailable,resource-exhausted", "dapr": "8,14", "grpc": `["RESOURCE_EXHAUSTED", "UNAVAILABLE"]`}},
+		"istio": "resource-exhausted,unavailable", "envoy": "resource-exhausted,unavailable", "linkerd": "resource-exhausted,unavailable", "dapr": "8,14", "grpc": `["RESOURCE_EXHAUSTED", "UNAVAILABLE"]`}},
 	"grpc.transient: other codes": {"safe: true, grpc: {transient: [DATA_LOSS]}", "can be repeated", nil},
 	"grpc.permanent: codes": {"safe: true, grpc: {permanent: [UNAVAILABLE], transient: [INTERNAL]}", "", map[string]string{
 		"istio": "reset,internal,408", "envoy": "codes,internal", "linkerd": "retry.linkerd.io/grpc: internal", "dapr": `gRPCStatusCodes: "13"`, "grpc": `["INTERNAL"]`}},

@@ -29,9 +29,7 @@ func linkerd() *Format {
 		statuses(linkerdRetry),
 	}, linkerdLists(),
 		[]Mapping{
-			{ID: "off", Key: "retry.budget", Fate: foreign.Nearly, Source: linkerdRetry, when: func(c *call) bool { return retries(c) && c.p.Retry.Budget.Off }, set: func(*call) {},
-				Text: "no budget, as here: in an outage %d attempts are %s× the load",
-				args: func(c *call) []any { return []any{c.p.Retry.Attempts, times(float64(c.p.Retry.Attempts))} }},
+			noBudget(linkerdRetry, retries),
 			{ID: "in a row", Key: "breaker.consecutive", Target: "balancer.linkerd.io/failure-accrual-consecutive-max-failures", Fate: foreign.Nearly, Source: linkerdBreaker, when: inRow, set: accrue,
 				Text: "failures are counted for each pod, and the pod is left out; only statuses from 500 on count"},
 			{ID: "in a row", Key: "breaker.open", Target: "balancer.linkerd.io/failure-accrual-consecutive-min-penalty", Source: linkerdBreaker, when: inRow},

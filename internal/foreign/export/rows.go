@@ -244,27 +244,19 @@ func transient(p policy.Policy) (codes []int) {
 	return codes
 }
 
-// repeated are the gRPC codes that are repeated, as conditions of Envoy and Linkerd. They know five.
+// repeated are the gRPC codes that are repeated, as conditions of Envoy and Linkerd.
 func repeated(p policy.Policy) (words []string) {
-	for _, code := range append([]policy.GRPCCode{grpccode.Unavailable}, p.GRPC.Transient...) {
-		word := strings.ReplaceAll(strings.ToLower(code.String()), "_", "-")
-		if slices.Contains(conditions, word) && !slices.Contains(p.GRPC.Permanent, code) && !slices.Contains(words, word) {
-			words = append(words, word)
-		}
+	for _, code := range known(grpcCodes(p)) {
+		words = append(words, strings.ReplaceAll(strings.ToLower(code.String()), "_", "-"))
 	}
 	return words
 }
 
-var conditions = []string{"cancelled", "deadline-exceeded", "internal", "resource-exhausted", "unavailable"}
-
-// known keeps the gRPC codes that Envoy and Linkerd have conditions for.
-func known(codes []policy.GRPCCode) (kept []policy.GRPCCode) {
-	for _, code := range codes {
-		if slices.Contains(conditions, strings.ReplaceAll(strings.ToLower(code.String()), "_", "-")) {
-			kept = append(kept, code)
-		}
-	}
-	return kept
+// known keeps the five gRPC codes that Envoy and Linkerd have conditions for.
+func known(codes []policy.GRPCCode) []policy.GRPCCode {
+	return slices.DeleteFunc(slices.Clone(codes), func(code policy.GRPCCode) bool {
+		return !slices.Contains([]policy.GRPCCode{grpccode.Cancelled, grpccode.DeadlineExceeded, grpccode.Internal, grpccode.ResourceExhausted, grpccode.Unavailable}, code)
+	})
 }
 
 func numbers(codes []int) string {

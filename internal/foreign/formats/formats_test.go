@@ -2,6 +2,7 @@ package formats
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -10,7 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf16"
 
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/config"
@@ -220,37 +220,16 @@ func draw(r *rand.Rand, v reflect.Value) {
 	}
 }
 
-// Files that are cut off anywhere, and in wrong encodings: a mistake with a line, or less, and no panic.
-func TestBrokenFiles(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: files cut at every byte")
-	}
-	for path, text := range samples(t) {
-		step := 1 + len(text)/200
-		for _, f := range All() {
-			if !strings.Contains(path, f.Name) && len(text) > 200 && f.Name != "grpc-service-config" {
-				step = 1 + len(text)/25
-			}
-			for n := 0; n < len(text); n += step {
-				placed(t, Read(f, Source{path, text[:n]}))
-			}
-		}
-	}
-}
-
+// Aliases that expand to more than there may be, and wrong encodings: a mistake with a line.
 func TestWrongEncodingsAndAliases(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: aliases that expand to a million values, for each format")
-	}
-	wide := []byte{0xff, 0xfe}
-	for _, u := range utf16.Encode([]rune("kind: VirtualService\n")) {
-		wide = append(wide, byte(u), byte(u>>8))
 	}
 	aliases := bytes.NewBufferString("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
 	for i := 1; i < 9; i++ {
 		fmt.Fprintf(aliases, "a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 10), ", "))
 	}
-	for name, text := range map[string][]byte{"UTF-16": wide, "Latin-1": []byte("a: \xe9"), "aliases": aliases.Bytes(), "10 MiB": bytes.Repeat([]byte("- *a # alias\n"), 10<<20/13)} {
+	for name, text := range map[string][]byte{"Latin-1": []byte("a: \xe9"), "aliases": aliases.Bytes(), "10 MiB": bytes.Repeat([]byte("- *a # alias\n"), 10<<20/13)} {
 		if _, err := Guess("a.yaml", text); err == nil || !strings.Contains(err.Error(), "a.yaml:") {
 			t.Errorf("%s is guessed: %v", name, err)
 		}
@@ -264,7 +243,7 @@ func TestWrongEncodingsAndAliases(t *testing.T) {
 	}
 }
 
-// placed checks that all that is said has a line of a file.
+// placed checks that all that is said has a line of a file, and that policies are some.
 func placed(t testing.TB, r *Reading) {
 	t.Helper()
 	for _, w := range r.Wrong {
@@ -275,6 +254,11 @@ func placed(t testing.TB, r *Reading) {
 	for _, m := range r.Remarks {
 		if m.Line < 1 {
 			t.Fatalf("%s: %+v", r.Format, m)
+		}
+	}
+	for i := range r.Routes {
+		if err := errors.Join(r.Routes[i].Policy.Validate(), r.Routes[i].Plays.Validate()); err != nil {
+			t.Fatalf("%s: %s: %v", r.Format, r.Routes[i].Title, err)
 		}
 	}
 }

@@ -46,6 +46,41 @@ var ofMeshes = []asWritten{
 		says: []string{"unknown: defaultHttpRetryPolicy"}, routes: "a",
 	},
 	{
+		format: "istio", fact: "of several DestinationRules the one that the cluster made first counts",
+		text: istioHead + "kind: DestinationRule\nmetadata: {name: one, creationTimestamp: '2026-02-01T00:00:00Z'}\nspec: {host: a, trafficPolicy: {connectionPool: {tcp: {maxConnections: 7}}}}\n---\n" +
+			istioHead + "kind: DestinationRule\nmetadata: {name: two, creationTimestamp: '2025-01-01T00:00:00Z'}\nspec: {host: a, trafficPolicy: {connectionPool: {tcp: {maxConnections: 9}}}}\n---\n" +
+			istioHead + "kind: VirtualService\nmetadata: {name: a}\nspec: {hosts: [a], http: [{route: [{destination: {host: a}}]}]}",
+		routes: "a", has: []string{"a: bulkhead.limit 9"}, says: []string{"lost: another DestinationRule"},
+	},
+	{
+		format: "istio", fact: "a DestinationRule that is not exported to the clients' namespace does not count, and theirs counts before the service's",
+		text: istioHead + "kind: DestinationRule\nmetadata: {name: own, namespace: shop}\nspec: {host: a, exportTo: ['.'], trafficPolicy: {connectionPool: {tcp: {maxConnections: 7}}}}\n---\n" +
+			istioHead + "kind: DestinationRule\nmetadata: {name: b, namespace: shop}\nspec: {host: b, trafficPolicy: {connectionPool: {tcp: {maxConnections: 8}}}}\n---\n" +
+			istioHead + "kind: DestinationRule\nmetadata: {name: theirs, namespace: web}\nspec: {host: '*.shop.svc.cluster.local', exportTo: [web], trafficPolicy: {connectionPool: {tcp: {maxConnections: 9}}}}\n---\n" +
+			istioHead + "kind: VirtualService\nmetadata: {name: b, namespace: web}\nspec: {hosts: [b.shop], http: [{route: [{destination: {host: b.shop}}]}]}\n---\n" +
+			istioHead + "kind: VirtualService\nmetadata: {name: a, namespace: edge}\nspec: {hosts: [a.shop], http: [{route: [{destination: {host: a.shop}}]}]}",
+		routes: "web.b edge.a shop.own shop.b", has: []string{"web.b: bulkhead.limit 9", "shop.own: bulkhead.limit 7"}, says: []string{"lost: it is not for clients in edge"},
+		lacks: []string{"edge.a: bulkhead.limit 7"},
+	},
+	{
+		format: "istio", fact: "a Sidecar is named, with what it may bound",
+		text: istioHead + "kind: DestinationRule\nmetadata: {name: a}\nspec: {host: a}\n---\n" + istioHead + "kind: Sidecar\nmetadata: {name: s}\nspec: {inboundConnectionPool: {http: {http2MaxRequests: 5}}}",
+		says: []string{"unknown: a Sidecar may bound"}, routes: "a",
+	},
+	{
+		format: "envoy", fact: "after per_try_timeout the next request goes beside the first, while the call has time",
+		text:   "name: r\nvirtual_hosts: [{name: h, routes: [{route: {cluster: c, timeout: 2.5s, hedge_policy: {hedge_on_per_try_timeout: true}, retry_policy: {retry_on: 5xx, num_retries: 3, per_try_timeout: 1s}}}]}]",
+		routes: "h.c", says: []string{"nearly: another request goes beside the first"},
+		has:   []string{"h.c: hedge.max 2", "h.c: hedge.delay 1s", "h.c: retry.attempts 1", "h.c: timeout.attempt off"},
+		plays: []string{"h.c: hedge.max 2", "h.c: hedge.delay 1s", "h.c: retry.attempts 1", "h.c: timeout.attempt off"},
+	},
+	{
+		format: "envoy", fact: "a hedge without a time of an attempt never goes, and one of the virtual host goes for all its routes",
+		text: "name: r\nvirtual_hosts: [{name: h, hedge_policy: {hedge_on_per_try_timeout: true}, routes: [{name: x, route: {cluster: c, retry_policy: {retry_on: 5xx}}}, " +
+			"{name: y, route: {cluster: c, retry_policy: {retry_on: 5xx, per_try_timeout: 1s}}}]}]",
+		routes: "x y", plays: []string{"x: retry.attempts 2", "y: hedge.max 1"}, says: []string{"nearly: another request"},
+	},
+	{
 		format: "envoy", fact: "a retry policy of an extension is lost, and not another's matter",
 		text:   "name: r\nvirtual_hosts: [{name: h, domains: ['*'], routes: [{match: {prefix: /}, route: {cluster: c, retry_policy_typed_config: {'@type': type.googleapis.com/x.Y}}}]}]",
 		routes: "h.c", says: []string{"lost: a retry policy of an extension"},
@@ -81,6 +116,25 @@ var ofMeshes = []asWritten{
 		format: "gateway-api", fact: "Envoy Gateway's policies are named",
 		text:   "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: a}\nspec: {rules: [{backendRefs: [{name: b}]}]}\n---\napiVersion: gateway.envoyproxy.io/v1alpha1\nkind: BackendTrafficPolicy\nspec: {retry: {numRetries: 5}}",
 		routes: "a", says: []string{"unknown: Envoy Gateway's retry"},
+	},
+	{
+		format: "linkerd", fact: "an annotation of a route counts before its rule's timeout, and that before the Service's; backendRequest is not read",
+		text: "apiVersion: v1\nkind: Service\nmetadata: {name: a, annotations: {timeout.linkerd.io/request: 9s}}\n---\n" +
+			"apiVersion: policy.linkerd.io/v1beta3\nkind: HTTPRoute\nmetadata: {name: x, annotations: {timeout.linkerd.io/request: 3s}}\nspec: {parentRefs: [{name: a}], rules: [{timeouts: {request: 4s, backendRequest: 1s}}]}\n---\n" +
+			"apiVersion: policy.linkerd.io/v1beta3\nkind: HTTPRoute\nmetadata: {name: y}\nspec: {parentRefs: [{name: a}], rules: [{timeouts: {request: 4s}}]}",
+		routes: "x y", has: []string{"x: timeout.call 3s", "y: timeout.call 4s"}, says: []string{"lost: the route's annotation", "lost: retry.linkerd.io/timeout bounds"},
+		plays: []string{"x: timeout.attempt off"},
+	},
+	{
+		format: "linkerd", fact: "a ServiceProfile without a timeout has none",
+		text:   "apiVersion: linkerd.io/v1alpha2\nkind: ServiceProfile\nmetadata: {name: a.shop.svc.cluster.local}\nspec: {routes: [{name: GET, condition: {method: GET}, isRetryable: true}]}",
+		routes: "a.shop.GET", plays: []string{"a.shop.GET: timeout.call off"},
+	},
+	{
+		format: "linkerd", fact: "limits of the rate that a server takes are named",
+		text: "apiVersion: v1\nkind: Service\nmetadata: {name: a, annotations: {retry.linkerd.io/http: 5xx}}\n---\n" +
+			"apiVersion: policy.linkerd.io/v1alpha1\nkind: HTTPLocalRateLimitPolicy\nmetadata: {name: l}\nspec: {total: {requestsPerSecond: 100}}",
+		routes: "a", says: []string{"unknown: it bounds the requests that a server takes"},
 	},
 	{
 		format: "linkerd", fact: "a Service with a ServiceProfile has no annotations that count",

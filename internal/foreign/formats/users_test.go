@@ -14,6 +14,7 @@ type asWritten struct {
 	format, fact, text string
 	routes             string   // the names of the dependencies
 	has                []string // "dependency: key value", of what is written
+	lacks              []string // the same, of what is not written
 	plays              []string // the same, of what the lab plays
 	says               []string // "fate: part of a remark"
 	wrong              string   // a part of a mistake
@@ -56,6 +57,11 @@ func (c *asWritten) check(t *testing.T, got *Reading) {
 	for _, want := range c.has {
 		if !written[want] {
 			t.Errorf("%s is not written: %v", want, written)
+		}
+	}
+	for _, not := range c.lacks {
+		if written[not] {
+			t.Errorf("%s is written", not)
 		}
 	}
 	for _, want := range c.plays {

@@ -1,6 +1,7 @@
 package library
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 	"time"
@@ -37,7 +38,7 @@ func awsCount(v *foreign.Value) (reason, proposal string) {
 var awsHead = regexp.MustCompile(`^\[\s*([^\]]*?)\s*\]\s*([#;].*)?$`)
 
 var aws = foreign.Format{
-	Name: "aws", Aliases: []string{"aws-config"}, Title: "AWS's shared config file (profiles)", Source: awsDoc, Plain: true,
+	Name: "aws", Aliases: []string{"aws-config"}, Title: "AWS's shared config file (profiles)", Source: awsDoc, Tables: []*foreign.Table{awsTable}, Plain: true,
 	Like: func(text []byte, _ []*yamlstrict.Tree) bool {
 		head := false
 		for line := range strings.Lines(string(text)) {
@@ -160,16 +161,6 @@ func profile(w *foreign.Walker, name string, line int, mode, most *foreign.Value
 	}
 	d.says(most, func(p *policy.Policy) { p.Retry.Attempts = tries }, "retry.attempts")
 	d.resends("429", "500", "502", "503", "504") // 429 where the answer says that it throttles
-	d.repeats(first(mode, most), "an SDK")
+	d.repeats(cmp.Or(mode, most), "an SDK")
 	d.done()
-}
-
-// first is the first value that is there.
-func first(all ...*foreign.Value) *foreign.Value {
-	for _, v := range all {
-		if v != nil {
-			return v
-		}
-	}
-	return nil
 }

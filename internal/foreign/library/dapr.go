@@ -1,6 +1,7 @@
 package library
 
 import (
+	"cmp"
 	"math"
 	"regexp"
 	"strconv"
@@ -9,12 +10,16 @@ import (
 
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/internal/foreign"
+	"github.com/gabion-go/gabion/internal/grpccode"
+	"github.com/gabion-go/gabion/internal/outcome"
 	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
 )
 
-// Where Dapr's keys are explained.
+// Where Dapr's keys are explained. That a retry repeats every status and code that is an error where matching names none is
+// also in https://github.com/dapr/dapr/blob/master/pkg/resiliency/retry.go, and the defaults of breakers in
+// https://github.com/dapr/dapr/blob/master/pkg/resiliency/breaker/circuitbreaker.go
 const (
 	daprSpec     = "https://docs.dapr.io/reference/resource-specs/resiliency-schema"
 	daprTimeouts = "https://docs.dapr.io/operations/resiliency/policies/timeouts/"
@@ -58,7 +63,7 @@ var daprTable = foreign.NewTable("Dapr ignores it", nil,
 )
 
 var dapr = foreign.Format{
-	Name: "dapr", Title: "Dapr's Resiliency", Source: daprSpec,
+	Name: "dapr", Title: "Dapr's Resiliency", Source: daprSpec, Tables: []*foreign.Table{daprTable},
 	Like: func(_ []byte, documents []*yamlstrict.Tree) bool {
 		for _, d := range documents {
 			if isDapr(d) {
@@ -237,7 +242,7 @@ func (d *draft) daprRetry(v *foreign.Value) {
 		}
 	}
 	d.plays(func(p *policy.Policy) { p.Retry.Backoff = b })
-	d.resends(daprStatuses(v.Get("matching.httpStatusCodes"))...)
+	d.resends(append(daprStatuses(v.Get("matching.httpStatusCodes")), daprCodes(v.Get("matching.gRPCStatusCodes"))...)...)
 	d.repeats(v, "Dapr")
 }
 
@@ -249,6 +254,23 @@ func daprStatuses(v *foreign.Value) []string {
 		return []string{"4xx", "5xx"}
 	}
 	return daprRange.FindAllString(v.Tree.Text, -1)
+}
+
+var daprCode = regexp.MustCompile(`([0-9]+)(?:-([0-9]+))?`)
+
+// daprCodes are the codes of gRPC that a retry names, or all.
+func daprCodes(v *foreign.Value) (words []string) {
+	if v == nil || v.Tree.Text == "" {
+		return []string{outcome.AnyCode}
+	}
+	for _, m := range daprCode.FindAllStringSubmatch(v.Tree.Text, 20) {
+		first, _ := strconv.Atoi(m[1])
+		last, _ := strconv.Atoi(cmp.Or(m[2], m[1]))
+		for code := max(first, 1); code <= min(last, int(grpccode.Unauthenticated)); code++ {
+			words = append(words, outcome.Word(outcome.OfCode(policy.GRPCCode(code))))
+		}
+	}
+	return words
 }
 
 // trips is what a breaker's rule may be, as far as a policy has it.

@@ -13,8 +13,10 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// Where the options of .NET's handlers are explained.
+// Where the options of .NET's handlers are explained. What is repeated without a predicate, 408, 429, from 500 on, and what is no
+// answer, says netRepeats.
 const (
+	netRepeats = "https://github.com/dotnet/extensions/blob/main/src/Libraries/Microsoft.Extensions.Http.Resilience/Polly/HttpClientResiliencePredicates.cs"
 	netGuide   = "https://learn.microsoft.com/dotnet/core/resilience/http-resilience"
 	netRetry   = "https://www.pollydocs.org/strategies/retry.html"
 	netBreaker = "https://www.pollydocs.org/strategies/circuit-breaker.html"
@@ -68,7 +70,7 @@ var (
 
 var dotnet = foreign.Format{
 	Name: "dotnet", Aliases: []string{"appsettings", "polly"}, Title: ".NET's appsettings.json (Microsoft.Extensions.Http.Resilience)",
-	Source: netGuide, Plain: true,
+	Source: netGuide, Tables: []*foreign.Table{netTable}, Plain: true,
 	Like: func(text []byte, _ []*yamlstrict.Tree) bool {
 		start := strings.TrimLeft(string(text[:min(len(text), 1<<16)]), " \t\r\n\ufeff")
 		if !strings.HasPrefix(start, "{") && !strings.HasPrefix(start, "/") {
@@ -185,19 +187,11 @@ func handler(w *foreign.Walker, v *foreign.Value, path string, line int) {
 
 // netJudge finds what .NET refuses when the program starts.
 func (d *draft) netJudge(v, total, attempt, sampling *foreign.Value, most, each time.Duration) {
-	at := func(all ...*foreign.Value) *foreign.Value {
-		for _, one := range all {
-			if one != nil {
-				return one
-			}
-		}
-		return v
-	}
 	if each > most {
-		d.w.Wrong(at(attempt, total), "the timeout of an attempt, "+each.String()+", is longer than that of the whole request, "+most.String(), "write a shorter one: .NET refuses it")
+		d.w.Wrong(cmp.Or(attempt, total, v), "the timeout of an attempt, "+each.String()+", is longer than that of the whole request, "+most.String(), "write a shorter one: .NET refuses it")
 	}
 	if window := sampling.SpanOr(30 * time.Second); window < 2*each {
-		d.w.Wrong(at(sampling, attempt), "the breaker's SamplingDuration, "+window.String()+", is less than twice the timeout of an attempt, "+each.String(), "write at least "+(2*each).String()+": .NET refuses it")
+		d.w.Wrong(cmp.Or(sampling, attempt, v), "the breaker's SamplingDuration, "+window.String()+", is less than twice the timeout of an attempt, "+each.String(), "write at least "+(2*each).String()+": .NET refuses it")
 	}
 }
 
@@ -242,11 +236,7 @@ func (d *draft) netRetry(v *foreign.Value, most time.Duration) {
 	d.says(delay, func(*policy.Policy) {}, "retry.backoff.base")
 	d.says(kind, func(*policy.Policy) {}, "retry.backoff.kind")
 	d.says(longest, func(*policy.Policy) {}, "retry.backoff.cap")
-	at := r
-	if at == nil {
-		at = v
-	}
-	d.repeats(at, ".NET")
+	d.repeats(cmp.Or(r, v), ".NET")
 }
 
 func (d *draft) netHedging(v *foreign.Value, most time.Duration) {
@@ -270,11 +260,7 @@ func (d *draft) netHedging(v *foreign.Value, most time.Duration) {
 	d.says(count, func(*policy.Policy) {}, "hedge.max")
 	d.says(delay, func(*policy.Policy) {}, "hedge.delay")
 	d.follows(func(p *policy.Policy) { p.Retry.Attempts = 1 })
-	at := h
-	if at == nil {
-		at = v
-	}
-	d.repeats(at, ".NET")
+	d.repeats(cmp.Or(h, v), ".NET")
 }
 
 // netBreaker reads a breaker: 10 % of at least 100 in 30 s, open for 5 s.

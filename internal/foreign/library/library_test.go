@@ -7,6 +7,7 @@ import (
 
 	"github.com/gabion-go/gabion/internal/foreign"
 	"github.com/gabion-go/gabion/internal/terms"
+	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -142,4 +143,16 @@ func TestCommentsAndCommasInJSON(t *testing.T) {
 	if got := string(plainJSON([]byte(text))); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+}
+
+// imported reads a text as a format.
+func imported(f foreign.Format, name string, text []byte) *foreign.Import {
+	doc, trees, found := yamlstrict.Trees(name, text)
+	if len(found) > 0 && !f.Plain {
+		return &foreign.Import{Wrong: found}
+	}
+	if f.Plain {
+		trees = nil
+	}
+	return f.Read(&foreign.File{Name: name, Text: text, Document: doc, Documents: trees})
 }

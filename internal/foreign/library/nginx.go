@@ -1,6 +1,7 @@
 package library
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -70,7 +71,7 @@ var (
 )
 
 var nginx = foreign.Format{
-	Name: "nginx", Title: "nginx's proxy_next_upstream, timeouts and upstreams", Source: nginxProxy, Plain: true,
+	Name: "nginx", Title: "nginx's proxy_next_upstream, timeouts and upstreams", Source: nginxProxy, Tables: []*foreign.Table{nginxTable, nginxServers}, Plain: true,
 	Like: func(text []byte, _ []*yamlstrict.Tree) bool { return nginxLike.Match(text) },
 	Read: readNginx,
 }
@@ -296,7 +297,7 @@ func (n *nginxFile) next(d *draft, here map[string]*foreign.Value, servers int) 
 	if tries != nil && tries.Number > float64(attempts) {
 		n.w.Remark(tries, foreign.Nearly, fmt.Sprintf("{} tries are %d here: each server of the upstream is asked once", attempts))
 	}
-	if at := first(tries, which); at != nil {
+	if at := cmp.Or(tries, which); at != nil {
 		d.says(at, set, "retry.attempts", "retry.backoff")
 	} else {
 		d.follows(set)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/internal/foreign"
+	"github.com/gabion-go/gabion/internal/outcome"
 	"github.com/gabion-go/gabion/internal/terms"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
@@ -13,7 +14,7 @@ import (
 
 var resilience4j = foreign.Format{
 	Name: "resilience4j", Aliases: []string{"spring"}, Title: "resilience4j in Spring's application.yml",
-	Source: r4jSpring,
+	Source: r4jSpring, Tables: []*foreign.Table{springTable},
 	Like: func(_ []byte, documents []*yamlstrict.Tree) bool {
 		for _, d := range documents {
 			if nested(d, ".", 3).Get("resilience4j") != nil {
@@ -139,7 +140,7 @@ func (r r4j) instance(name, profile string) {
 	d := begin(r.w, name, "resilience4j "+name+profile, line)
 	d.r4jTime(parts["timelimiter"])
 	d.r4jRetry(parts["retry"])
-	d.resends("4xx", "5xx") // each is an exception of Spring's clients
+	d.resends("4xx", "5xx", outcome.AnyCode) // each is an exception of Spring's clients, or of gRPC's
 	d.r4jBreaker(parts["circuitbreaker"])
 	d.r4jBulkhead(parts["bulkhead"], parts["thread-pool-bulkhead"])
 	d.r4jRate(parts["ratelimiter"])

@@ -12,7 +12,9 @@ import (
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 )
 
-// Where resilience4j's keys are explained.
+// Where resilience4j's keys are explained. Without lists each exception is repeated (r4jRetry), and Spring's clients make one of each
+// status from 400 on:
+// https://docs.spring.io/spring-framework/docs/current/javadoc-api/org/springframework/web/client/DefaultResponseErrorHandler.html
 const (
 	r4jRetry    = "https://resilience4j.readme.io/docs/retry"
 	r4jBreaker  = "https://resilience4j.readme.io/docs/circuitbreaker"

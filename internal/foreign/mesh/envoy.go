@@ -147,14 +147,12 @@ func (r *envoy) document(t *yamlstrict.Tree, path string) {
 
 // begun is a plan with Envoy's defaults.
 func (r *envoy) begun(title string, at *foreign.Value) *plan {
-	return &plan{
-		title: title, line: at.Line(1), at: at, mesh: "Envoy",
-		call: by(15 * time.Second), attempt: by[time.Duration](none), idle: by(5 * time.Minute),
-		tries: by(1), base: by(25 * time.Millisecond), longest: by(250 * time.Millisecond),
-		limit: by(1024), queue: by(none),
-		budget:  budget{shape: policy.BudgetShare, bounded: true, least: by(3)},
-		breaker: ejection{open: by(30 * time.Second), most: by(300 * time.Second)},
-	}
+	p := planned("Envoy", title, at)
+	p.call, p.idle, p.limit = by(15*time.Second), by(5*time.Minute), by(1024)
+	p.base, p.longest = by(25*time.Millisecond), by(250*time.Millisecond)
+	p.budget = budget{shape: policy.BudgetShare, bounded: true, least: by(3)}
+	p.breaker = ejection{open: by(30 * time.Second), most: by(300 * time.Second)}
+	return p
 }
 
 func (r *envoy) route(of routesOf, host, v *foreign.Value, i, j int) {
@@ -169,6 +167,7 @@ func (r *envoy) route(of routesOf, host, v *foreign.Value, i, j int) {
 		retry = host.Get("retry_policy")
 	}
 	r.retries(p, retry)
+	r.hedges(p, action.Get("hedge_policy.hedge_on_per_try_timeout"), host.Get("hedge_policy.hedge_on_per_try_timeout"))
 	to := action.Get("cluster").Word("")
 	if all := action.Get("weighted_clusters.clusters").All(); to == "" && len(all) > 0 {
 		to = all[0].Get("name").Word("")
@@ -210,9 +209,7 @@ func (r *envoy) retries(p *plan, v *foreign.Value) {
 		return
 	}
 	p.tries.take(on, 2)
-	if at := v.Get("num_retries"); at != nil {
-		p.tries.take(at, int(min(at.Number, 1<<20))+1)
-	}
+	whole(&p.tries, v.Get("num_retries"), 1)
 	if at := v.Get("per_try_timeout"); at != nil && at.Span > 0 {
 		p.attempt.take(at, at.Span)
 	} else if at != nil {
@@ -229,9 +226,7 @@ func (r *envoy) retries(p *plan, v *foreign.Value) {
 		}
 		p.longest.take(at, max(at.Span, p.base.is))
 	}
-	if at := v.Get("rate_limited_retry_back_off.max_interval"); at != nil {
-		p.after.take(at, at.Span)
-	}
+	span(&p.after, v.Get("rate_limited_retry_back_off.max_interval"))
 	var statuses []int
 	var at *foreign.Value
 	if listed := v.Get("retriable_status_codes"); listed != nil && strings.Contains(on.Text, "retriable-status-codes") {
@@ -241,6 +236,20 @@ func (r *envoy) retries(p *plan, v *foreign.Value) {
 		}
 	}
 	retryOn(r.Walker, p, on, statuses, at, false)
+}
+
+// hedges takes Envoy's way of hedging: after per_try_timeout, or a failure before, the next request goes, and the first one
+// is not ended.
+func (r *envoy) hedges(p *plan, own, shared *foreign.Value) {
+	never := p.tries.is < 2 || p.attempt.is <= 0 || p.call.is > 0 && p.attempt.is >= p.call.is
+	switch v := cmp.Or(own, shared); {
+	case own != nil && !own.On:
+		r.Remark(own, foreign.Kept, "")
+	case own != nil && never:
+		r.Remark(own, foreign.Lost, "without retries and a per_try_timeout below the route's timeout nothing is hedged")
+	case v != nil && v.On && !never:
+		p.hedge.take(v, p.attempt.is)
+	}
 }
 
 // cluster takes the bounds of a cluster, of the route's priority.
@@ -261,22 +270,10 @@ func (r *envoy) cluster(p *plan, v *foreign.Value, priority string) {
 }
 
 func (r *envoy) thresholds(p *plan, v *foreign.Value) {
-	connections, requests := v.Get("max_connections"), v.Get("max_requests")
-	for _, at := range []*foreign.Value{connections, requests} {
-		switch {
-		case at == nil:
-		case at.Number == 0:
-			r.Remark(at, foreign.Lost, "0 lets nothing through; a bulkhead has at least 1 slot")
-			p.limit.take(at, 1)
-		case p.limit.at == nil:
-			p.limit.take(at, int(min(at.Number, maxSlots)))
-		case at.Number < float64(p.limit.is):
-			r.Remark(p.limit.at, foreign.Nearly, "{} is more than max_requests, which counts here: "+at.Tree.Text)
-			p.limit.take(at, int(at.Number))
-		default:
-			r.Remark(at, foreign.Nearly, "{} is not less than max_connections, which counts here, as with HTTP/1.1: "+connections.Tree.Text)
-		}
-	}
+	p.slots(r.Walker, v.Get("max_connections"), v.Get("max_requests"), func(at *foreign.Value) {
+		r.Remark(at, foreign.Lost, "0 lets nothing through; a bulkhead has at least 1 slot")
+		p.limit.take(at, 1)
+	})
 	if at := v.Get("max_pending_requests"); at != nil {
 		switch {
 		case p.limit.at == nil:
@@ -290,21 +287,11 @@ func (r *envoy) thresholds(p *plan, v *foreign.Value) {
 	of := v.Get("retry_budget")
 	if at := v.Get("max_retries"); at != nil && of != nil {
 		r.Remark(at, foreign.Lost, "retry_budget takes its place")
-	} else if at != nil {
-		p.budget.least.take(at, int(min(at.Number, maxCount)))
+	} else {
+		whole(&p.budget.least, at, 0)
 	}
-	if of == nil {
-		return
-	}
-	p.budget.share, p.budget.least = by(0.2), by(3)
-	if at := of.Get("budget_percent.value"); at != nil {
-		p.budget.share.take(at, at.Number/100)
-	}
-	if at := of.Get("min_retry_concurrency"); at != nil {
-		p.budget.least.take(at, int(min(at.Number, maxCount)))
-	}
-	if !p.budget.written() {
-		p.budget.least.at = of
+	if of != nil {
+		p.budget.inFlight(of, of.Get("budget_percent.value"))
 	}
 }
 
@@ -328,18 +315,12 @@ func (r *envoy) outliers(p *plan, v, panics *foreign.Value) {
 		switch {
 		case v.Get("enforcing_consecutive_gateway_failure").NumberOr(0) == 0:
 			r.Remark(at, foreign.Lost, "it only counts: enforcing_consecutive_gateway_failure is 0")
-		case e.failures.is == 0 || e.failures.at == nil || int(at.Number) < e.failures.is:
-			e.failures.take(at, int(min(at.Number, 1<<10)))
 		default:
-			r.Remark(at, foreign.Lost, "{} is not less than consecutive_5xx, which counts the same failures: no effect")
+			e.row(r.Walker, at, "consecutive_5xx")
 		}
 	}
-	if at := v.Get("base_ejection_time"); at != nil {
-		e.open.take(at, at.Span)
-	}
-	if at := v.Get("max_ejection_time"); at != nil {
-		e.most.take(at, at.Span)
-	}
+	span(&e.open, v.Get("base_ejection_time"))
+	span(&e.most, v.Get("max_ejection_time"))
 	if e.whole {
 		r.Remark(panics, foreign.Kept, "")
 		return

@@ -81,7 +81,7 @@ func TestWhatAFilePlays(t *testing.T) {
 		{"Linkerd takes a limit of 0 as 1", "linkerd", svc + `retry.linkerd.io/limit: "0"}`, func(p, n policy.Policy) bool { return p.Retry.Attempts == 2 && n.Retry.Attempts == 2 }},
 		{"a day is a time of Linkerd", "linkerd", svc + "timeout.linkerd.io/request: 1d}", func(p, n policy.Policy) bool { return n.Timeout.Call == policy.Off }},
 		{"more than one retry for each request is one", "linkerd", "apiVersion: linkerd.io/v1alpha2\nkind: ServiceProfile\nmetadata: {name: a}\nspec: {retryBudget: {retryRatio: 1.5, ttl: 90s}, routes: [{name: r, isRetryable: true}]}", func(p, n policy.Policy) bool {
-			return p.Retry.Budget.Ratio == 1 && p.Retry.Budget.Window == time.Minute && p.Timeout.Call == 10*time.Second
+			return p.Retry.Budget.Ratio == 1 && p.Retry.Budget.Window == time.Minute && p.Timeout.Call == policy.Off
 		}},
 	} {
 		got := imported(t, format(t, c.format), "a.yaml", []byte(c.text))

@@ -83,13 +83,9 @@ func readGateway(f *foreign.File) *foreign.Import {
 // begun is a plan with what the Gateway API says of what is not written: no timeout and no retry. How often and
 // when is left to implementations; here it is as in Envoy, which most are made of.
 func (r *gateway) begun(title string, at *foreign.Value) *plan {
-	return &plan{
-		title: title, line: at.Line(1), at: at, mesh: "the Gateway API",
-		call: by[time.Duration](none), attempt: by[time.Duration](none), idle: by[time.Duration](none),
-		tries: by(1), base: by(25 * time.Millisecond), longest: by(250 * time.Millisecond),
-		limit: by(none), queue: by(none),
-		budget: budget{shape: policy.BudgetWindow},
-	}
+	p := planned("the Gateway API", title, at)
+	p.base, p.longest, p.budget = by(25*time.Millisecond), by(250*time.Millisecond), budget{shape: policy.BudgetWindow}
+	return p
 }
 
 func (r *gateway) rule(object, v *foreign.Value, i, of int) {
@@ -139,9 +135,7 @@ func (r *gateway) retries(p *plan, v *foreign.Value) {
 		return
 	}
 	p.tries.take(of, 2)
-	if at := of.Get("attempts"); at != nil {
-		p.tries.take(at, int(min(at.Number, 1<<20))+1)
-	} else {
+	if whole(&p.tries, of.Get("attempts"), 1); of.Get("attempts") == nil {
 		r.Remark(of, foreign.Nearly, "without attempts each implementation retries as often as it likes; 1 retry here, as in Envoy")
 	}
 	if at := of.Get("backoff"); at != nil {
@@ -200,12 +194,8 @@ func (r *gateway) constrain(p *plan, c *foreign.Value) {
 	}
 	p.budget = budget{shape: policy.BudgetWindow, bounded: true, share: by(0.2), interval: by(10 * time.Second), floor: by(10.0)}
 	b := &p.budget
-	if at := of.Get("budget.percent"); at != nil {
-		b.share.take(at, at.Number/100)
-	}
-	if at := of.Get("budget.interval"); at != nil {
-		b.interval.take(at, at.Span)
-	}
+	share(&b.share, of.Get("budget.percent"))
+	span(&b.interval, of.Get("budget.interval"))
 	if rate := of.Get("minRetryRate"); rate != nil {
 		count, interval := rate.Get("count"), rate.Get("interval")
 		each := interval.SpanOr(time.Second)

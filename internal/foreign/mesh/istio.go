@@ -62,6 +62,7 @@ func readIstio(f *foreign.File) *foreign.Import {
 			other(r.Walker, o)
 		}
 	}
+	slices.SortStableFunc(r.rules, older)
 	for _, v := range r.services {
 		for i, http := range v.Get("spec.http").All() {
 			r.http(v, http, i)
@@ -90,15 +91,11 @@ func namespaceOf(v *foreign.Value) string { return v.Get("metadata.namespace").W
 
 // begun is a plan with Istio's defaults.
 func begun(title string, at *foreign.Value) *plan {
-	return &plan{
-		title: title, line: at.Line(1), at: at, mesh: "Istio",
-		call: by[time.Duration](none), attempt: by[time.Duration](none), idle: by[time.Duration](none),
-		tries: by(3), base: by(25 * time.Millisecond), longest: by(250 * time.Millisecond),
-		limit: by(none), queue: by(none),
-		breaker: ejection{open: by(30 * time.Second), most: by(300 * time.Second)},
-		budget:  budget{shape: policy.BudgetShare},
-		repeats: []string{unsent}, // by connect-failure and refused-stream; unavailable and cancelled are codes of gRPC
-	}
+	p := planned("Istio", title, at)
+	p.tries, p.base, p.longest = by(3), by(25*time.Millisecond), by(250*time.Millisecond)
+	p.breaker, p.budget = ejection{open: by(30 * time.Second), most: by(300 * time.Second)}, budget{shape: policy.BudgetShare}
+	p.repeats = []string{unsent, "unavailable", "cancelled"} // the list without retryOn
+	return p
 }
 
 // http reads one route of a VirtualService.
@@ -139,9 +136,7 @@ func (r *istio) retries(of, v *foreign.Value, p *plan) {
 		return
 	}
 	p.tries.take(of, 1) // attempts of zero, written or not, switch retries off
-	if n != nil {
-		p.tries.take(n, int(min(n.Number, 1<<20))+1)
-	}
+	whole(&p.tries, n, 1)
 	if p.tries.is == 1 {
 		p.statuses, p.codes = said[[]int]{}, said[[]policy.GRPCCode]{}
 		r.Remark(n, foreign.Kept, "no retries")
@@ -156,9 +151,7 @@ func (r *istio) retries(of, v *foreign.Value, p *plan) {
 		return
 	}
 
-	if at := of.Get("perTryTimeout"); at != nil {
-		p.attempt.take(at, at.Span)
-	}
+	span(&p.attempt, of.Get("perTryTimeout"))
 	if at := of.Get("backoff"); at != nil {
 		p.base.take(at, at.Span)
 		p.longest.is = tenfold(at.Span)
@@ -172,7 +165,7 @@ func tenfold(d time.Duration) time.Duration { return min(d, math.MaxInt64/10) * 
 func (r *istio) destination(p *plan, object, v *foreign.Value) {
 	for _, to := range v.Get("route").All() {
 		host := hostOf(to.Get("destination.host").Word(""), namespaceOf(object))
-		if all := r.of(host); host != "" && all != nil {
+		if all := r.of(host, namespaceOf(object)); host != "" && all != nil {
 			r.rule(p, all, to.Get("destination.subset").Word(""), to.Get("destination.port.number").NumberOr(0))
 			return
 		}
@@ -180,25 +173,12 @@ func (r *istio) destination(p *plan, object, v *foreign.Value) {
 }
 
 func (r *istio) pool(p *plan, v *foreign.Value) {
-	connections, requests := v.Get("tcp.maxConnections"), v.Get("http.http2MaxRequests")
-	for _, at := range []*foreign.Value{connections, requests} {
-		switch {
-		case at == nil:
-		case at.Number == 0:
-			r.Remark(at, foreign.Kept, "0 is Istio's default: no bound")
-		case p.limit.at == nil:
-			p.limit.take(at, int(min(at.Number, maxSlots)))
-		case at.Number < float64(p.limit.is):
-			r.Remark(p.limit.at, foreign.Nearly, "{} is more than the bound of requests, which counts here: "+at.Tree.Text)
-			p.limit.take(at, int(at.Number))
-		default:
-			r.Remark(at, foreign.Nearly, "{} is more than maxConnections, which counts here, as with HTTP/1.1: "+connections.Tree.Text)
-		}
-	}
+	unbounded := func(at *foreign.Value) { r.Remark(at, foreign.Kept, "0 is Istio's default: no bound") }
+	p.slots(r.Walker, v.Get("tcp.maxConnections"), v.Get("http.http2MaxRequests"), unbounded)
 	if at := v.Get("http.http1MaxPendingRequests"); at != nil {
 		switch {
 		case at.Number == 0:
-			r.Remark(at, foreign.Kept, "0 is Istio's default: no bound")
+			unbounded(at)
 		case p.limit.at == nil:
 			r.Remark(at, foreign.Lost, "without a bound of connections or requests nothing waits there; here gabion's own queue counts, 200")
 		default:
@@ -207,11 +187,11 @@ func (r *istio) pool(p *plan, v *foreign.Value) {
 	}
 	if at := v.Get("http.maxRetries"); at != nil {
 		if at.Number == 0 {
-			r.Remark(at, foreign.Kept, "0 is Istio's default: no bound")
+			unbounded(at)
 			return
 		}
 		p.budget.bounded = true
-		p.budget.least.take(at, int(min(at.Number, maxCount)))
+		whole(&p.budget.least, at, 0)
 	}
 }
 
@@ -223,16 +203,7 @@ func (r *istio) retryBudget(p *plan, v *foreign.Value) {
 	if at := p.budget.least.at; at != nil && strings.HasPrefix(at.Path, strings.TrimSuffix(v.Path, "retryBudget")) {
 		r.Remark(p.budget.least.at, foreign.Lost, "retryBudget takes its place")
 	}
-	p.budget = budget{shape: policy.BudgetShare, bounded: true, share: by(0.2), least: by(3)}
-	if at := v.Get("percent"); at != nil {
-		p.budget.share.take(at, at.Number/100)
-	}
-	if at := v.Get("minRetryConcurrency"); at != nil {
-		p.budget.least.take(at, int(min(at.Number, maxCount)))
-	}
-	if !p.budget.written() { // an empty map has Istio's defaults
-		p.budget.least.at = v
-	}
+	p.budget.inFlight(v, v.Get("percent"))
 }
 
 func (r *istio) outliers(p *plan, v *foreign.Value) {
@@ -250,20 +221,15 @@ func (r *istio) outliers(p *plan, v *foreign.Value) {
 		at := v.Get(key)
 		switch {
 		case at == nil:
-		case at.Number == 0 && key == "consecutive5xxErrors":
-			e.failures.take(at, 0)
-			r.Remark(at, foreign.Kept, "0 switches this rule off")
 		case at.Number == 0:
-			r.Remark(at, foreign.Kept, "0 switches this rule off")
-		case e.failures.is == 0 || e.failures.at == nil || int(at.Number) < e.failures.is:
-			e.failures.take(at, int(min(at.Number, 1<<10)))
+			if r.Remark(at, foreign.Kept, "0 switches this rule off"); key == "consecutive5xxErrors" {
+				e.failures.take(at, 0)
+			}
 		default:
-			r.Remark(at, foreign.Lost, "{} is not less than consecutive5xxErrors, which counts the same failures: no effect")
+			e.row(r.Walker, at, "consecutive5xxErrors")
 		}
 	}
-	if at := v.Get("baseEjectionTime"); at != nil {
-		e.open.take(at, at.Span)
-	}
+	span(&e.open, v.Get("baseEjectionTime"))
 	if !e.whole {
 		r.partly(v, most, healthy)
 	}

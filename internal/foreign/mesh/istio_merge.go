@@ -2,9 +2,11 @@ package mesh
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/gabion-go/gabion/internal/foreign"
+	"github.com/gabion-go/gabion/internal/yamlstrict"
 )
 
 // root is the route that hands over to a VirtualService. What the latter leaves out of times and retries, it has
@@ -24,8 +26,26 @@ func (r *istio) root(delegate *foreign.Value) *foreign.Value {
 	return r.roots[namespaceOf(delegate)+"/"+delegate.Get("metadata.name").Word("")]
 }
 
-// of finds the DestinationRules of a host: those that name it, else those of the longest pattern that it fits.
-func (r *istio) of(host string) (all []*destination) {
+// meshNamespace is where rules for all namespaces stand.
+const meshNamespace = "istio-system"
+
+// of finds the DestinationRules that count for a host and clients of a namespace: those of the clients' namespace, else of
+// the host's, else of the mesh's. A host of which the file has no namespace may be one that another object names.
+func (r *istio) of(host, client string) []*destination {
+	_, own, _ := strings.Cut(host, ".")
+	for _, namespace := range []string{client, own, meshNamespace} {
+		if all := r.in(host, client, func(d *destination) bool { return namespaceOf(d.Value) == namespace }); all != nil {
+			return all
+		}
+	}
+	if slices.ContainsFunc(r.rules, func(d *destination) bool { return namespaceOf(d.Value) == own }) {
+		return nil
+	}
+	return r.in(host, client, func(*destination) bool { return true })
+}
+
+// in finds the DestinationRules of a host among some: those that name it, else those of the longest pattern that it fits.
+func (r *istio) in(host, client string, among func(*destination) bool) (all []*destination) {
 	longest := -1
 	for _, d := range r.rules {
 		n := len(host) + 1
@@ -37,6 +57,13 @@ func (r *istio) of(host string) (all []*destination) {
 		} else if d.host != host {
 			continue
 		}
+		if !among(d) {
+			continue
+		}
+		if !d.seenFrom(client) {
+			r.Remark(d.Get("spec.exportTo"), foreign.Lost, "it is not for clients in "+short(client)+", whose routes are read without it")
+			continue
+		}
 		if n > longest {
 			all, longest = nil, n
 		}
@@ -45,6 +72,23 @@ func (r *istio) of(host string) (all []*destination) {
 		}
 	}
 	return all
+}
+
+// seenFrom reports whether a DestinationRule is for clients of a namespace.
+func (d *destination) seenFrom(client string) bool {
+	to := treesOf(d.Tree.Get("spec").Get("exportTo"))
+	return len(to) == 0 || slices.ContainsFunc(to, func(t *yamlstrict.Tree) bool {
+		return t.Text == "*" || t.Text == client || t.Text == "." && namespaceOf(d.Value) == client
+	})
+}
+
+// older puts the DestinationRule first that the cluster made first, as Istio does, where the file says when that was.
+func older(a, b *destination) int {
+	made := func(d *destination) string { return textOf(d.Tree.Get("metadata").Get("creationTimestamp")) }
+	if made(a) == "" || made(b) == "" {
+		return 0
+	}
+	return cmp.Compare(made(a), made(b))
 }
 
 // rule takes what DestinationRules say of a subset and a port. Of several for one host the first that says

@@ -17,6 +17,11 @@ const (
 	istioTCP         = istioDestination + "#ConnectionPoolSettings-TCPSettings"
 	istioOutlier     = istioDestination + "#OutlierDetection"
 	istioBudget      = istioDestination + "#TrafficPolicy-RetryBudget"
+
+	// The list without retryOn, and which DestinationRule counts, were read in Istio's sources:
+	// https://github.com/istio/istio/blob/master/pilot/pkg/networking/core/route/retry/retry.go
+	// https://github.com/istio/istio/blob/master/pilot/pkg/model/push_context.go
+	// https://github.com/istio/istio/blob/master/pilot/pkg/model/destination_rule.go
 )
 
 const (

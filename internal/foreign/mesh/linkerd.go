@@ -143,14 +143,9 @@ func (r *linkerd) says(notes *foreign.Value) bool {
 
 // begun is a plan with Linkerd's defaults: no timeout, no retry, and a retry without a wait.
 func (r *linkerd) begun(title string, at *foreign.Value) *plan {
-	return &plan{
-		title: title, line: at.Line(1), at: at, mesh: "Linkerd",
-		call: by[time.Duration](none), attempt: by[time.Duration](none), idle: by[time.Duration](none),
-		tries: by(1), base: by[time.Duration](none), longest: by[time.Duration](none),
-		limit: by(none), queue: by(none),
-		budget:  budget{shape: policy.BudgetWindow},
-		breaker: ejection{open: by(time.Second), most: by(time.Minute), jitter: by(0.5), probes: 1},
-	}
+	p := planned("Linkerd", title, at)
+	p.budget, p.breaker = budget{shape: policy.BudgetWindow}, ejection{open: by(time.Second), most: by(time.Minute), jitter: by(0.5), probes: 1}
+	return p
 }
 
 // route reads a route. What it says of retries, or of timeouts, replaces what its Service says of them.
@@ -189,9 +184,10 @@ func (r *linkerd) route(v *annotated) {
 		}
 		p := r.begun(fmt.Sprintf("%s %s, rules[%d]", textOf(v.Tree.Get("kind")), fullName(v.Value), i), at)
 		r.retries(p, r.nearer(v.notes, of, "retry.linkerd.io/"))
-		r.times(p, r.nearer(v.notes, of, "timeout.linkerd.io/"))
+		times := r.nearer(v.notes, of, "timeout.linkerd.io/")
+		r.times(p, times)
 		r.accrual(p, of)
-		r.ownTimes(p, rule)
+		r.ownTimes(p, rule, times != of)
 		p.route(r.Walker, strings.TrimPrefix(name, "default/"))
 	}
 }
@@ -218,14 +214,17 @@ func (r *linkerd) nearer(own, of *foreign.Value, group string) *foreign.Value {
 	return own
 }
 
-// ownTimes takes the timeouts of a rule of a route, which count before annotations.
-func (r *linkerd) ownTimes(p *plan, rule *foreign.Value) {
+// ownTimes takes the timeout of a rule of a route. An annotation of the route counts before it, and it counts before those
+// of the Service.
+func (r *linkerd) ownTimes(p *plan, rule *foreign.Value, annotated bool) {
 	if at := rule.Get("timeouts.request"); at != nil && at.Span > 0 {
-		p.call.take(at, at.Span)
+		if annotated && p.call.at != nil {
+			r.Remark(at, foreign.Lost, "the route's annotation timeout.linkerd.io/request counts")
+		} else {
+			p.call.take(at, at.Span)
+		}
 	}
-	if at := rule.Get("timeouts.backendRequest"); at != nil && at.Span > 0 {
-		p.attempt.take(at, at.Span)
-	}
+	r.Remark(rule.Get("timeouts.backendRequest"), foreign.Lost, "Linkerd does not read it: retry.linkerd.io/timeout bounds an attempt there")
 	if of := rule.Get("retry"); of != nil {
 		for _, at := range of.All() {
 			r.Remark(at, foreign.Lost, "Linkerd reads its annotations, retry.linkerd.io/http and others, and not this key")
@@ -238,9 +237,7 @@ func (r *linkerd) times(p *plan, notes *foreign.Value) {
 		key string
 		to  *said[time.Duration]
 	}{{"request", &p.call}, {"response", &p.body}, {"idle", &p.idle}} {
-		if at := notes.Get("timeout.linkerd.io/" + of.key); at != nil && at.Span > 0 {
-			of.to.take(at, at.Span)
-		}
+		span(of.to, notes.Get("timeout.linkerd.io/"+of.key))
 	}
 }
 
@@ -253,15 +250,12 @@ func (r *linkerd) retries(p *plan, notes *foreign.Value) {
 		}
 	}
 	if limit != nil {
-		p.tries.take(limit, int(min(limit.Number, 1<<20))+1)
-		if limit.Number == 0 {
+		if whole(&p.tries, limit, 1); limit.Number == 0 {
 			r.Remark(limit, foreign.Kept, "Linkerd takes 0 as its default, 1 retry")
 			p.tries.is = 2
 		}
 	}
-	if timeout != nil && timeout.Span > 0 {
-		p.attempt.take(timeout, timeout.Span)
-	}
+	span(&p.attempt, timeout)
 	p.repeats = []string{unsent, "timeout"} // a balancer without an endpoint, and retry.linkerd.io/timeout
 	r.statuses(p, on)
 	r.codes(p, codes)
@@ -320,6 +314,7 @@ func (r *linkerd) codes(p *plan, v *foreign.Value) {
 	}
 	why.say(foreign.Nearly, "gabion also repeats UNAVAILABLE and, as a conflict, ABORTED: grpc.permanent names those that it must not")
 	r.Remark(v, why.fate, why.text())
+	p.repeats = append(p.repeats, why.repeats()...)
 	p.codes = said[[]policy.GRPCCode]{is: why.codes, at: v}
 }
 
@@ -355,16 +350,17 @@ func (r *linkerd) accrual(p *plan, notes *foreign.Value) {
 	}
 }
 
-// profile reads a ServiceProfile.
+// profileRepeats are what a ServiceProfile takes for failures. What is no answer is not repeated.
+var profileRepeats = []string{"5xx", "unknown", "deadline_exceeded", "internal", "unavailable", "data_loss"}
+
+// profile reads a ServiceProfile. What it does not say of times has no bound.
 func (r *linkerd) profile(v *foreign.Value) {
 	name := strings.TrimSuffix(v.Get("metadata.name").Word("unnamed"), ".svc.cluster.local")
 	for i, route := range v.Get("spec.routes").All() {
 		label := route.Get("name").Word(strconv.Itoa(i))
 		p := r.begun(fmt.Sprintf("ServiceProfile %s, route %s", name, short(label)), route)
-		p.call, p.repeats = by(10*time.Second), []string{"5xx"} // what is no answer is not repeated
-		if at := route.Get("timeout"); at != nil && at.Span > 0 {
-			p.call.take(at, at.Span)
-		}
+		p.repeats = profileRepeats
+		span(&p.call, route.Get("timeout"))
 		if at := route.Get("isRetryable"); at != nil {
 			if p.tries.take(at, 10); !at.On {
 				p.tries.is = 1
@@ -375,15 +371,9 @@ func (r *linkerd) profile(v *foreign.Value) {
 		}
 		p.budget = budget{shape: policy.BudgetWindow, bounded: true, share: by(0.2), floor: by(10.0), interval: by(10 * time.Second)}
 		of := v.Get("spec.retryBudget")
-		if at := of.Get("retryRatio"); at != nil {
-			p.budget.share.take(at, at.Number)
-		}
-		if at := of.Get("minRetriesPerSecond"); at != nil {
-			p.budget.floor.take(at, at.Number)
-		}
-		if at := of.Get("ttl"); at != nil {
-			p.budget.interval.take(at, at.Span)
-		}
+		p.budget.share.take(of.Get("retryRatio"), of.Get("retryRatio").NumberOr(0))
+		p.budget.floor.take(of.Get("minRetriesPerSecond"), of.Get("minRetriesPerSecond").NumberOr(0))
+		p.budget.interval.take(of.Get("ttl"), of.Get("ttl").SpanOr(0))
 		p.route(r.Walker, name+"/"+label)
 	}
 }

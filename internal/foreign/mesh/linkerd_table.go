@@ -18,6 +18,15 @@ const (
 	linkerdTimeouts = "https://linkerd.io/2/reference/timeouts/"
 	linkerdBreaking = "https://linkerd.io/2/reference/circuit-breaking/"
 	linkerdProfiles = "https://linkerd.io/2/reference/service-profiles/"
+
+	// What the pages do not say was read in the sources. Which answers a route repeats, and which a ServiceProfile:
+	// https://github.com/linkerd/linkerd2-proxy/blob/main/linkerd/app/outbound/src/http/logical/policy/route/retry.rs
+	// https://github.com/linkerd/linkerd2-proxy/blob/main/linkerd/app/core/src/classify.rs
+	// That an annotation counts before the timeout of a rule, and the defaults of breakers:
+	// https://github.com/linkerd/linkerd2/blob/main/policy-controller/k8s/index/src/outbound/index/http.rs
+	// https://github.com/linkerd/linkerd2/blob/main/policy-controller/k8s/index/src/outbound/index.rs
+	// A ServiceProfile's budget, and that a route has no timeout of its own, though pages before 2.13 say 10s:
+	// https://github.com/linkerd/linkerd2/blob/main/controller/api/destination/profile_translator.go
 )
 
 // annotation takes a text, as all annotations are, and reads it by a shape.

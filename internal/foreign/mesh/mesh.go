@@ -13,10 +13,10 @@ import (
 // Formats returns the formats, the most particular first, in which order Like is asked.
 func Formats() []foreign.Format {
 	return []foreign.Format{
-		{Name: "istio", Title: "Istio: VirtualService and DestinationRule", Source: istioVirtual, Like: likeIstio, Read: readIstio},
-		{Name: "linkerd", Title: "Linkerd: annotations and ServiceProfile", Source: linkerdRetries, Like: likeLinkerd, Read: readLinkerd},
-		{Name: "gateway-api", Aliases: []string{"gateway"}, Title: "Gateway API: HTTPRoute, GRPCRoute and XBackendTrafficPolicy", Source: gatewayRoute, Like: likeGateway, Read: readGateway},
-		{Name: "envoy", Title: "Envoy: bootstrap, xDS, routes and clusters", Source: envoyRoute, Like: likeEnvoy, Read: readEnvoy},
+		{Name: "istio", Title: "Istio: VirtualService and DestinationRule", Source: istioVirtual, Tables: []*foreign.Table{istioVirtualService, istioDestinationRule}, Like: likeIstio, Read: readIstio},
+		{Name: "linkerd", Title: "Linkerd: annotations and ServiceProfile", Source: linkerdRetries, Tables: []*foreign.Table{linkerdAnnotations, linkerdService, linkerdProfile}, Like: likeLinkerd, Read: readLinkerd},
+		{Name: "gateway-api", Aliases: []string{"gateway"}, Title: "Gateway API: HTTPRoute, GRPCRoute and XBackendTrafficPolicy", Source: gatewayRoute, Tables: []*foreign.Table{httpRoute, grpcRoute, backendTraffic}, Like: likeGateway, Read: readGateway},
+		{Name: "envoy", Title: "Envoy: bootstrap, xDS, routes and clusters", Source: envoyRoute, Tables: []*foreign.Table{envoyRoutes, envoyClusters, envoyListeners, envoyBootstrap}, Like: likeEnvoy, Read: readEnvoy},
 	}
 }
 

@@ -1,11 +1,9 @@
 package mesh
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"runtime/debug"
-	"strings"
 	"testing"
 
 	"github.com/gabion-go/gabion/internal/foreign"
@@ -105,49 +103,6 @@ func TestFilesWithOddValues(t *testing.T) {
 		}
 		if t.Failed() {
 			t.Fatalf("%s, round %d", path, i)
-		}
-	}
-}
-
-// TestAThousandRoutes: what is said of a route does not depend on how many there are.
-func TestAThousandRoutes(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: big}\nspec:\n  http:\n")
-	for i := range 1000 {
-		fmt.Fprintf(&b, "  - {name: r%d, route: [{destination: {host: h%d}}], timeout: 3s, retries: {attempts: 2, retryOn: 5xx}}\n", i, i)
-	}
-	for i := range 1000 {
-		fmt.Fprintf(&b, "---\napiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: d%d}\nspec: {host: h%d, trafficPolicy: {retryBudget: {percent: 10}}}\n", i, i)
-	}
-	f, ok := guessed(t, "big.yaml", []byte(b.String()))
-	if !ok {
-		t.Fatal("it is not known")
-	}
-	got := imported(t, f, "big.yaml", []byte(b.String()))
-	if len(got.Routes) != 1000 || got.Routes[999].Policy.Retry.Budget.Ratio != 0.1 || got.Routes[999].From["timeout.call"] != 1005 {
-		t.Error(len(got.Routes), got.Routes[len(got.Routes)-1])
-	}
-}
-
-// BenchmarkAThousandRoutes reads an Envoy with as many routes and clusters, syntax included.
-func BenchmarkAThousandRoutes(b *testing.B) {
-	var s strings.Builder
-	s.WriteString("static_resources:\n  clusters:\n")
-	for i := range 1000 {
-		fmt.Fprintf(&s, "  - {name: c%d, connect_timeout: 1s, circuit_breakers: {thresholds: [{max_requests: 10}]}}\n", i)
-	}
-	s.WriteString("  listeners:\n  - filter_chains:\n    - filters:\n      - typed_config:\n          route_config:\n            virtual_hosts:\n            - name: all\n              routes:\n")
-	for i := range 1000 {
-		fmt.Fprintf(&s, "              - {match: {prefix: /%d}, route: {cluster: c%d, timeout: 3s, retry_policy: {retry_on: 5xx, num_retries: 2}}}\n", i, i)
-	}
-	text := []byte(s.String())
-	for b.Loop() {
-		doc, trees, found := yamlstrict.Trees("big.yaml", text)
-		if found != nil {
-			b.Fatal(found)
-		}
-		if got := readEnvoy(&foreign.File{Name: "big.yaml", Document: doc, Documents: trees}); len(got.Routes) != 1000 {
-			b.Fatal(len(got.Routes))
 		}
 	}
 }

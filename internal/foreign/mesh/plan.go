@@ -2,7 +2,6 @@ package mesh
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/gabion-go/gabion/backoff"
@@ -27,6 +26,21 @@ func (s *said[T]) take(v *foreign.Value, is T) {
 	}
 }
 
+// span takes a time that the file says and that is not zero.
+func span(s *said[time.Duration], v *foreign.Value) {
+	if v.SpanOr(0) > 0 {
+		s.take(v, v.Span)
+	}
+}
+
+// whole takes a number that the file says, and more.
+func whole(s *said[int], v *foreign.Value, more int) {
+	s.take(v, int(min(v.NumberOr(0), maxCount))+more)
+}
+
+// share takes a part that the file says as a percentage.
+func share(s *said[float64], v *foreign.Value) { s.take(v, v.NumberOr(0)/100) }
+
 // none is no bound, of times and counts.
 const none = policy.Off
 
@@ -41,6 +55,7 @@ type plan struct {
 	tries                     said[int]           // with the first
 	base, longest             said[time.Duration] // of the wait before a retry, full jitter; base none: no wait
 	after                     said[time.Duration] // the longest Retry-After that is waited for; 0: any
+	hedge                     said[time.Duration] // after it the next attempt goes beside the last one, which is not ended; 0: never
 
 	limit, queue said[int] // requests at once, and waiting
 	budget       budget
@@ -50,29 +65,10 @@ type plan struct {
 	repeats      []string // what is sent again, for the lab; nil: what a policy sends again
 }
 
-// budget bounds retries. What it is reckoned by depends on the mesh.
-type budget struct {
-	shape    policy.BudgetShape // of share and window; none of the two is no bound
-	bounded  bool
-	share    said[float64] // of requests that may be retries; 0 with BudgetShare: the least alone
-	least    said[int]     // retries at once, in any case
-	floor    said[float64] // retries per second, in any case
-	interval said[time.Duration]
-}
-
-// written reports whether a file says anything of it.
-func (b *budget) written() bool {
-	return b.share.at != nil || b.least.at != nil || b.floor.at != nil || b.interval.at != nil
-}
-
-// ejection is what takes a host out after failures.
-type ejection struct {
-	whole    bool // it can take out all hosts, so that a service that fails is left alone
-	failures said[int]
-	open     said[time.Duration]
-	most     said[time.Duration]
-	jitter   said[float64]
-	probes   int // requests at once to a host that is tried again; 0: it is back at once
+// planned is a plan of a mesh that does nothing where a file says nothing.
+func planned(mesh, title string, at *foreign.Value) *plan {
+	off := by[time.Duration](none)
+	return &plan{title: title, line: at.Line(1), at: at, mesh: mesh, call: off, attempt: off, idle: off, base: off, longest: off, tries: by(1), limit: by(none), queue: by(none)}
 }
 
 // route makes a route of a plan.
@@ -168,6 +164,20 @@ func (p *plan) defaults(w *foreign.Walker) {
 	}
 }
 
+// hedged is how attempts go beside each other, and what replaces retries then. One that would go after the call's end
+// does not.
+func (p *plan) hedged(to *policy.Policy) {
+	if p.hedge.at == nil {
+		return
+	}
+	most, delay := p.tries.is-1, within(p.hedge.is, time.Millisecond, maxTime)
+	if p.call.is > 0 {
+		most = min(most, int(p.call.is/delay))
+	}
+	to.Hedge = policy.Hedge{Max: most, Delay: delay, Percentile: none}
+	to.Retry.Attempts, to.Timeout.Attempt, to.Timeout.Last = 1, none, none
+}
+
 func joined(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
@@ -175,46 +185,7 @@ func joined(a, b string) string {
 	return a + "; " + b
 }
 
-func (b *budget) fit(w *foreign.Walker) {
-	if b.share.is > 1 {
-		w.Remark(b.share.at, foreign.Nearly, "{} is 100% here: one retry for each request is the most that a budget takes")
-		b.share.is = 1
-	}
-	b.least.is = min(b.least.is, maxCount)
-	if b.shape == policy.BudgetWindow {
-		if d := within(b.interval.is, time.Second, time.Minute); d != b.interval.is {
-			w.Remark(b.interval.at, foreign.Nearly, "{} is "+policy.FormatDuration(d)+" here: a budget's window is 1s to 1m")
-			b.interval.is = d
-		}
-		if b.floor.is > 0 {
-			b.floor.is = min(max(b.floor.is, 1e-5), 1e6)
-		}
-	}
-}
-
 func within(d, least, most time.Duration) time.Duration { return min(max(d, least), most) }
-
-// policy is the budget as a policy has it.
-func (b *budget) policy() policy.Budget {
-	if !b.bounded {
-		return policy.Budget{Off: true}
-	}
-	made := policy.Budget{Shape: b.shape, Ratio: policy.Ratio(orNone(b.share.is))}
-	if b.shape == policy.BudgetShare {
-		made.MinInFlight = int(orNone(float64(b.least.is)))
-		return made
-	}
-	made.Floor, made.Window = policy.PerSecond(orNone(b.floor.is)), b.interval.is
-	return made
-}
-
-// orNone is a number, or none for zero, which in a policy means the default.
-func orNone(n float64) float64 {
-	if n <= 0 || math.IsNaN(n) {
-		return none
-	}
-	return n
-}
 
 func (p *plan) backoff() backoff.Backoff {
 	if p.base.is <= 0 {
@@ -245,24 +216,8 @@ func (p *plan) plays() policy.Policy {
 	}
 	made.HTTP.Transient = p.statuses.is
 	made.GRPC.Transient = p.codes.is
+	p.hedged(&made)
 	return made
-}
-
-// policy is a breaker that does to the service what the mesh does to a host.
-func (e *ejection) policy(attempt time.Duration) policy.Breaker {
-	b := foreign.Steady(e.open.is)
-	b.Window = max(b.Window, 2*attempt)
-	b.Consecutive, b.CloseAfter = e.failures.is, 1
-	if e.most.is > e.open.is {
-		b.OpenMax, b.OpenGrowth = e.most.is, 2
-	}
-	if e.jitter.is > 0 {
-		b.OpenJitter = policy.Ratio(e.jitter.is)
-	}
-	if e.probes == 0 { // it is back with all its load, and leaves by the same rule
-		b.Probes, b.ProbeCalls, b.ReopenAfter = 100, 100, e.failures.is
-	}
-	return b
 }
 
 // written is the nearest policy of gabion, of what the file says.
@@ -290,6 +245,10 @@ func (p *plan) written(r *foreign.Route) {
 		to.Retry.Attempts = p.tries.is
 	}
 	p.writtenWaits(r, note)
+	p.hedged(to)
+	for _, key := range []string{"hedge", "retry.attempts", "timeout.attempt", "timeout.last"} {
+		note(key, p.hedge.at)
+	}
 	if p.limit.at != nil && p.limit.is > 0 && note("bulkhead.limit", p.limit.at) {
 		to.Bulkhead.Limit = p.limit.is
 		if note("bulkhead.queue", p.queue.at) {
@@ -325,21 +284,5 @@ func (p *plan) writtenWaits(r *foreign.Route, note func(string, *foreign.Value) 
 			note("retry.budget."+key, at)
 		}
 		r.From["retry.budget.shape"] = r.Line
-	}
-}
-
-func (e *ejection) written(r *foreign.Route, note func(string, *foreign.Value) bool) {
-	to := &r.Policy.Breaker
-	if note("breaker.consecutive", e.failures.at) {
-		to.Consecutive = e.failures.is
-	}
-	if note("breaker.open", e.open.at) {
-		to.Open = e.open.is
-	}
-	if note("breaker.open_max", e.most.at) {
-		to.OpenMax = max(e.most.is, r.Policy.Resolved().Breaker.Open)
-	}
-	if note("breaker.open_jitter", e.jitter.at) {
-		to.OpenJitter = policy.Ratio(orNone(e.jitter.is))
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gabion-go/gabion/internal/foreign"
 	"github.com/gabion-go/gabion/internal/grpccode"
+	"github.com/gabion-go/gabion/internal/outcome"
 	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -20,7 +21,7 @@ type word struct {
 	first int // the statuses that it retries
 	last  int
 	code  policy.GRPCCode
-	plays string // what is sent again besides statuses, for the lab
+	plays string // what is sent again besides statuses and the code, for the lab
 }
 
 // What Envoy takes for no answer at all.
@@ -42,7 +43,7 @@ var words = []word{
 	{name: "retriable-status-codes", fate: foreign.Kept},
 	{name: "retriable-headers", fate: foreign.Lost, text: "retriable-headers: answers are not repeated because of a header; 0 retries here"},
 	{name: "envoy-ratelimited", fate: foreign.Nearly, text: "envoy-ratelimited: here each 429 is repeated, after its Retry-After"},
-	{name: "cancelled", fate: foreign.Lost, text: "cancelled: CANCELLED is never repeated here, as the caller gave up"},
+	{name: "cancelled", fate: foreign.Lost, text: "cancelled: CANCELLED is never repeated here, as the caller gave up", plays: "cancelled"},
 	{name: "deadline-exceeded", fate: foreign.Kept, code: grpccode.DeadlineExceeded},
 	{name: "internal", fate: foreign.Kept, code: grpccode.Internal},
 	{name: "resource-exhausted", fate: foreign.Kept, code: grpccode.ResourceExhausted},
@@ -63,7 +64,7 @@ type reasons struct {
 	plays    []string // what is sent again besides statuses
 }
 
-// repeats is what of a list is sent again, for the lab. Codes of gRPC are none of its answers.
+// repeats is what of a list is sent again, for the lab.
 func (r *reasons) repeats() []string {
 	all := append([]string{}, r.plays...)
 	for _, status := range r.covered {
@@ -89,8 +90,11 @@ func (r *reasons) add(name string) bool {
 	}
 	w := words[i]
 	r.say(w.fate, w.text)
-	if w.code != grpccode.OK && w.code != grpccode.Unavailable {
-		r.codes = append(r.codes, w.code)
+	if w.code != grpccode.OK {
+		r.plays = append(r.plays, outcome.Word(outcome.OfCode(w.code)))
+		if w.code != grpccode.Unavailable {
+			r.codes = append(r.codes, w.code)
+		}
 	}
 	switch w.name {
 	case "5xx":

@@ -147,7 +147,8 @@ var all = []Opponent{
 		Name: "istio", Title: "Istio: two retries, outlier detection without a panic threshold",
 		Source: "https://istio.io/latest/docs/reference/config/networking/destination-rule/#OutlierDetection and /virtual-service/#HTTPRetry (1.24): 2 retries, 25 ms; " +
 			"5 failures in a row, 30 s out, then longer, at most 300 s",
-		Lacks: "It takes out hosts, and here the service counts as one host. It grows the time by 30 s each time and brings the host back at once; " +
+		Lacks: "Its list of what is repeated has no status of HTTP unless retryOn names one; here every failure is repeated, as with 5xx. " +
+			"It takes out hosts, and here the service counts as one host. It grows the time by 30 s each time and brings the host back at once; " +
 			"here the time doubles and a first success brings it back. " + retryAfter,
 		change: istio,
 	},

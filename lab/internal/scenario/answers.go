@@ -14,10 +14,10 @@ import (
 // failing is one way to fail, and how much of what fails does so.
 type failing sim.Way
 
-const failingExample = "write one such as 502 60%, reset 30% or refused 10%"
+const failingExample = "write one such as 502 60%, unavailable 30%, reset 5% or refused 5%"
 
 // failingPattern is what a failing looks like, for the schema.
-const failingPattern = `^([45][0-9][0-9]|reset|refused) +[0-9]+(\.[0-9]+)?%$`
+var failingPattern = `^([45][0-9][0-9]|reset|refused|` + strings.Join(outcome.CodeWords(), "|") + `) +[0-9]+(\.[0-9]+)?%$`
 
 func parseFailing(s string) (any, string, string) {
 	words := strings.Fields(s)
@@ -29,13 +29,16 @@ func parseFailing(s string) (any, string, string) {
 		return nil, "has a share that " + problem, failingExample
 	}
 	made := failing{Share: float64(part.(share))}
+	code, known := outcome.ReadCode(words[0])
 	switch status, err := strconv.Atoi(words[0]); {
+	case known && words[0] == outcome.Word(code):
+		made.Status = code
 	case words[0] == outcome.Reset:
 		made.Status = sim.Broke
 	case words[0] == outcome.Refused:
 		made.Status = sim.Unsent
 	case err != nil || !sim.MayAnswer(status):
-		return nil, "has no answer that fails", "write a status from 400 to 599, reset or refused"
+		return nil, "has no answer that fails", "write a status from 400 to 599, a code of gRPC such as unavailable, reset or refused"
 	default:
 		made.Status = status
 	}
@@ -84,7 +87,7 @@ func wayName(way int) string {
 	case sim.TooLate:
 		return outcome.Timeout
 	}
-	return strconv.Itoa(way)
+	return outcome.Word(way)
 }
 
 // answersOf are the ways to fail that faults of a service name; the others are not told apart.

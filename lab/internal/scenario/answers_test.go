@@ -27,9 +27,14 @@ func TestAnswersAreSentAgainAsThePolicySays(t *testing.T) {
 	}{
 		{"without lists", "", map[string]float64{"502": 0.8, "500": 0.85, "404": 0, "reset": 0.8, "refused": 0.8}},
 		{"a status is permanent", ", http: {permanent: [502]}", map[string]float64{"502": 0, "500": 0.85, "404": 0, "reset": 0.8}},
+		{"codes of gRPC", ", grpc: {transient: [INTERNAL], permanent: [UNAVAILABLE]}", map[string]float64{"unavailable": 0, "internal": 0.8, "not_found": 0}},
 		{"a status is transient", ", http: {transient: [404, 500]}", map[string]float64{"502": 0.8, "404": 0.8, "500": 0.8}},
 	} {
-		s := study(t, strings.Replace(mixed, "HTTP", c.http, 1), Options{Replications: 2, Alone: true})
+		text := mixed
+		if strings.Contains(c.http, "grpc") {
+			text = strings.Replace(mixed, "502 50%, 500 20%, 404 10%", "unavailable 50%, internal 20%, not_found 10%", 1)
+		}
+		s := study(t, strings.Replace(text, "HTTP", c.http, 1), Options{Replications: 2, Alone: true})
 		for way, want := range c.want {
 			if got := metricOf(t, s, 0, ResentKey+way); math.Abs(got-want) > 0.2 || (got == 0) != (want == 0) {
 				t.Errorf("%s: %.2f of %s are sent again, want about %.1f", c.fact, got, way, want)
@@ -75,6 +80,7 @@ func TestAnswersThatCannotBe(t *testing.T) {
 		"answers: [502 50%, 502 50%]":               "it says twice how many are 502",
 		"answers: [200 100%]":                       "has no answer that fails",
 		"answers: [lost 100%]":                      "has no answer that fails",
+		"answers: [ok 100%]":                        "has no answer that fails",
 		"answers: [502]":                            "is no answer and its share",
 		"answers: [502 0%, 503 100%]":               "has a share that",
 		"answers: [502 100%], status: 503":          "beside answers",

@@ -133,7 +133,7 @@ func (g generator) leaf(t reflect.Type) object {
 	case reflect.TypeFor[usage]():
 		return object{"type": "string", "pattern": usagePattern, "examples": []string{"900 tokens", "lognormal 700/5000 tokens", "90% 500 | 10% exp 5000 tokens"}}
 	case reflect.TypeFor[failing]():
-		return object{"type": "string", "pattern": failingPattern, "examples": []string{"502 60%", "reset 30%", "refused 10%"}}
+		return object{"type": "string", "pattern": failingPattern, "examples": []string{"502 60%", "unavailable 30%", "reset 5%", "refused 5%"}}
 	case reflect.TypeFor[replay]():
 		return object{"type": "string", "pattern": `^from +\S.*$`, "examples": []string{"from calls.csv, at time s, took ms ms, status code"}}
 	}
@@ -196,7 +196,7 @@ func assertionPattern() string {
 		ops = append(ops, regexp.QuoteMeta(op))
 	}
 	name := strings.Trim(nameForm.String(), "^$")
-	keys := strings.Replace(strings.Join(metricKeys(), "|"), ResentKey+"503", ResentKey+"([45][0-9][0-9]|"+outcome.Reset+"|"+outcome.Refused+"|"+outcome.Timeout+")", 1)
+	keys := strings.Replace(strings.Join(metricKeys(), "|"), ResentKey+"503", ResentKey+"([45][0-9][0-9]|"+strings.Join(outcome.CodeWords(), "|")+"|"+outcome.Reset+"|"+outcome.Refused+"|"+outcome.Timeout+")", 1)
 	return "^ *(" + keys + `)( *\( *` + name + ` *\))? *(` + strings.Join(ops, "|") + ") *[0-9][^ ]*( +p" + numberPattern + ")?( +(" + strings.Join(phases, "|") + ")( +(the +)?faults)?)? *$"
 }
 

@@ -241,8 +241,9 @@ type fault struct {
 	// or 500 with after_work. A 500 comes when the time of the work was spent, any other before.
 	Status whole
 
-	// Answers are several ways in which errors fail, in place of status: each a status, reset for a connection that breaks
-	// when the request has arrived, or refused for one that does not come about; and its share of what fails, all together 100 %.
+	// Answers are several ways in which errors fail, in place of status: each a status, a code of gRPC, reset for a connection that
+	// breaks when the request has arrived, or refused for one that does not come about; and its share of what fails, all together 100 %.
+	// The codes unknown and internal come when the time of the work was spent, as a 500 does.
 	Answers []failing
 
 	// RetryAfter is what errors say of when to come again, where they answer 429, 503 or 529.

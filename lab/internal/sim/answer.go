@@ -3,12 +3,14 @@ package sim
 import (
 	"time"
 
+	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/internal/outcome"
 	"github.com/gabion-go/gabion/policy"
 )
 
-// answer is what a service says, or what becomes of asking it: a status of HTTP, or one of those
-// that a status does not tell.
+// answer is what a service says, or what becomes of asking it: a status of HTTP, a code of gRPC as package outcome
+// has it in the place of a status, or one of those that a status does not tell.
 type answer uint16
 
 // The answers that no status tells.
@@ -36,7 +38,13 @@ const (
 // told are the statuses of the others.
 var told = [numAnswers]int{answered: 200, stopBelow: 502, shed: 503, shedAll: 503, tooLate: 504}
 
-// status is that of HTTP, or 0 where there is no answer.
+// The codes of gRPC that are failures of the work, as 500 is.
+var (
+	unknown  = answer(outcome.OfCode(grpccode.Unknown))
+	internal = answer(outcome.OfCode(grpccode.Internal))
+)
+
+// status is that of HTTP or what stands in its place, or 0 where there is no answer.
 func (a answer) status() int {
 	if a < numAnswers {
 		return told[a]
@@ -45,7 +53,7 @@ func (a answer) status() int {
 }
 
 // outcome is what a driver makes of an answer, by the code of gabionhttp for the status and by what package
-// classify says of the error. What an Admission says of the work counts only if the service is the
+// classify says of the code or the error. What an Admission says of the work counts only if the service is the
 // caller's own: another company's gateway may pass it on.
 func (a answer) outcome(after time.Duration, p *policy.Policy) policy.Outcome {
 	status := a.status()
@@ -56,6 +64,13 @@ func (a answer) outcome(after time.Duration, p *policy.Policy) policy.Outcome {
 		return policy.Outcome{Class: policy.ClassNetwork, Effect: policy.NoEffect, NeverSent: true}
 	case broken:
 		return policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect}
+	}
+	if code, ok := outcome.CodeOf(status); ok {
+		o := classify.Rules{GRPC: p.GRPC}.GRPCCode(code)
+		if code == grpccode.Cancelled { // not by the caller
+			o.Class = policy.ClassUnclassified
+		}
+		return o
 	}
 	o := outcome.Listed(status, &p.HTTP, outcome.ByStatus(status))
 	stop := a == stopBelow || a == shedAll || a == tooLate

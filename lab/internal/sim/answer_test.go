@@ -15,7 +15,9 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/gabionhttp"
+	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/internal/machine"
+	"github.com/gabion-go/gabion/internal/outcome"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -28,6 +30,8 @@ type saying struct {
 	server http.HandlerFunc
 	absent bool // connections are refused
 	lists  policy.HTTP
+	codes  policy.GRPC
+	posts  bool // as gRPC does, and the policy says what is safe
 }
 
 func says(code int, header ...string) http.HandlerFunc {
@@ -91,6 +95,19 @@ func TestStatusesMeanWhatTheyMeanOverHTTP(t *testing.T) {
 	}
 }
 
+// TestCodesMeanWhatTheyMeanOverHTTP does so for the codes of gRPC, with the policy's lists and without.
+func TestCodesMeanWhatTheyMeanOverHTTP(t *testing.T) {
+	for i, word := range outcome.CodeWords() {
+		for _, codes := range []policy.GRPC{{}, {
+			Transient: []policy.GRPCCode{grpccode.Internal, grpccode.ResourceExhausted}, Permanent: []policy.GRPCCode{grpccode.Unavailable, grpccode.Aborted},
+		}} {
+			code := policy.GRPCCode(i + 1)
+			s := saying{fact: word, answer: answer(outcome.OfCode(code)), posts: true, codes: codes, server: says(200, "Content-Type", "application/grpc", "Grpc-Status", strconv.Itoa(int(code)))}
+			s.compare(t)
+		}
+	}
+}
+
 // TestAnswersMeanWhatTheyMeanOverHTTP makes the same call of a service of the lab
 // and of a server, and wants the same decisions.
 func TestAnswersMeanWhatTheyMeanOverHTTP(t *testing.T) {
@@ -113,12 +130,15 @@ func (s *saying) compare(t *testing.T) {
 		p := policy.Policy{
 			Trust:    trust,
 			HTTP:     s.lists,
+			GRPC:     s.codes,
+			Safe:     s.posts && safe,
 			Timeout:  policy.Timeout{Call: 5 * time.Second, Attempt: 2 * time.Second},
 			Retry:    policy.Retry{Attempts: 4, Backoff: backoff.Const(time.Millisecond), MaxAfter: 10 * time.Millisecond, Budget: policy.Budget{Off: true}},
 			Breaker:  policy.Breaker{Off: true},
 			Pace:     policy.Pace{Off: true},
 			Bulkhead: policy.Bulkhead{Off: true},
 		}
+		p.Retry.Contention = policy.ContentionRetry{Attempts: 3, Backoff: backoff.Const(time.Millisecond)}
 		if s.never {
 			p.Timeout.Attempt = 20 * time.Millisecond
 		}
@@ -159,7 +179,7 @@ func (s *saying) overHTTP(t *testing.T, p policy.Policy, safe bool) []string {
 		Base:       &http.Transport{DisableKeepAlives: true}, // net/http sends again by itself on connections that were used before
 	}
 	method := http.MethodPost
-	if safe {
+	if safe && !s.posts {
 		method = http.MethodGet
 	}
 	req, err := http.NewRequest(method, server.URL, nil)

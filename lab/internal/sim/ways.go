@@ -9,7 +9,7 @@ import (
 
 // Way is one way to fail, of several.
 type Way struct {
-	Status int     // as [Met] has it: of HTTP, 0 is a connection that breaks, and below 0 none at all
+	Status int     // as [Met] has it, or a code of gRPC: of HTTP, 0 is a connection that breaks, and below 0 none at all
 	Share  float64 // of the requests that a fault strikes
 }
 
@@ -56,8 +56,10 @@ func (a answer) way() int {
 }
 
 // works reports whether a worker has spent the time of the work before such an answer. A 500 is a
-// failure of the work.
-func (f *Fault) works(a answer) bool { return a != refused && (f.Late || f.Costs || a == failed) }
+// failure of the work, as is UNKNOWN or INTERNAL of gRPC.
+func (f *Fault) works(a answer) bool {
+	return a != refused && (f.Late || f.Costs || a == failed || a == unknown || a == internal)
+}
 
 // afterOf is the Retry-After of an answer.
 func (f *Fault) afterOf(a answer) time.Duration {
