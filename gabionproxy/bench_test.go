@@ -40,7 +40,7 @@ func BenchmarkProxy(b *testing.B) {
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(base) },
 		Transport: &http.Transport{MaxIdleConnsPerHost: 512, DisableCompression: true}, BufferPool: new(pool),
 	}
-	file, err := config.Parse("gabion.yaml", []byte(one(server.URL, "")))
+	file, err := config.Parse("gabion.yaml", []byte(one(server.URL, "")+"    - {address: 127.0.0.1:1, ingress: {to: \""+server.URL+"\", admission: {limit: learned}}}\n"))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -58,6 +58,7 @@ func BenchmarkProxy(b *testing.B) {
 		body    string
 	}{
 		{"get/alone", alone, ""}, {"get/gabion", p.Handler("127.0.0.1:0"), ""},
+		{"get/ingress", p.Handler("127.0.0.1:1"), ""}, {"post/ingress", p.Handler("127.0.0.1:1"), strings.Repeat("x", 1024)},
 		{"post/alone", alone, strings.Repeat("x", 1024)}, {"post/gabion", p.Handler("127.0.0.1:0"), strings.Repeat("x", 1024)},
 	} {
 		b.Run(c.name, func(b *testing.B) {
