@@ -44,7 +44,7 @@ func (p *Proxy) program(c config.ProxyIngress) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &program{proxy: p, url: to, send: followed(p.options.Telemetry, "", newUpstream(nil, to)), times: c.Deadlines, trusted: trusted, keyed: c.Idempotency.Store != ""}
+	g := &program{proxy: p, url: to, send: followed(p.options.Telemetry, "", informing{newBase(nil, to)}), times: c.Deadlines, trusted: trusted, keyed: c.Idempotency.Store != ""}
 	g.own = slices.Concat(keyHeaders, leftHeaders, []string{gabionhttp.HeaderPriority,
 		http.CanonicalHeaderKey(c.Idempotency.ScopeHeader), http.CanonicalHeaderKey(c.Admission.TenantHeader)})
 	if g.keyed {
