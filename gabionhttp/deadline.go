@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/admission"
 	"github.com/gabion-go/gabion/internal/serving"
 )
 
@@ -151,7 +152,7 @@ func formatGRPC(d time.Duration) string {
 
 // Deadline is server middleware that honours the caller's deadline. It hands the time that is
 // left to Next in the request's context. It refuses a request that has too little time before
-// any work is done, with 504 and "X-Should-Retry: false".
+// any work is done, as [Admission] refuses one that came too late: with 504, [HeaderRefused] and "X-Should-Retry: false".
 //
 // It passes the ResponseWriter on untouched, so streaming, flushing and hijacking
 // work as without it. The context ends when Next returns. The fields must not
@@ -192,7 +193,7 @@ func (d *Deadline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if ok && (left <= 0 || left < d.Margin) {
 		d.saved.Add(1)
-		refuse(w)
+		new(Admission).refuse(w, serving.Result{Answer: admission.Expired})
 		return
 	}
 	if d.Max > 0 && (!ok || left > d.Max) {
@@ -212,11 +213,6 @@ func (d *Deadline) next() http.Handler {
 		return http.DefaultServeMux
 	}
 	return d.Next
-}
-
-func refuse(w http.ResponseWriter) {
-	w.Header().Set(headerShouldRetry, "false")
-	http.Error(w, "deadline exceeded before work began", http.StatusGatewayTimeout)
 }
 
 // Saved returns how many requests were refused because their time was over: work

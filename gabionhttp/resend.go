@@ -259,7 +259,7 @@ func (f *httpAttempt) alone(conn net.Conn) bool {
 		return c.ConnectionState().NegotiatedProtocol != "h2"
 	}
 	base := f.of.t.base()
-	if around, ok := base.(adapter.Around); ok {
+	for around, ok := base.(adapter.Around); ok; around, ok = base.(adapter.Around) {
 		base = around.Inside()
 	}
 	if std, ok := base.(*http.Transport); ok {

@@ -30,17 +30,23 @@ func (p *pool) Put(b []byte) { p.Pool.Put(&b) }
 // BenchmarkProxy compares httputil.ReverseProxy alone with the proxy, all policies on. Client, proxy and server are
 // one process, so the difference is the proxy's own and the ratio is less than that of proxies alone.
 func BenchmarkProxy(b *testing.B) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		w.Write(make([]byte, 100))
 	}))
+	server.Config.Protocols = plainHTTP2()
+	server.Config.Protocols.SetHTTP1(true)
+	server.Start()
 	defer server.Close()
 	base, _ := url.Parse(server.URL)
-	alone := &httputil.ReverseProxy{
-		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(base) },
-		Transport: &http.Transport{MaxIdleConnsPerHost: 512, DisableCompression: true}, BufferPool: new(pool),
+	alone := func(protocols *http.Protocols) http.Handler {
+		return &httputil.ReverseProxy{
+			Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(base) },
+			Transport: &http.Transport{MaxIdleConnsPerHost: 512, DisableCompression: true, Protocols: protocols}, BufferPool: new(pool),
+		}
 	}
-	file, err := config.Parse("gabion.yaml", []byte(one(server.URL, "")))
+	file, err := config.Parse("gabion.yaml", []byte(one(server.URL, "")+"    - {address: 127.0.0.1:1, ingress: {to: \""+server.URL+"\", admission: {limit: learned}}}\n"+
+		"    - {address: 127.0.0.1:2, to: \"h2c"+strings.TrimPrefix(server.URL, "http")+"\", dependency: api}\n"))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -52,23 +58,26 @@ func BenchmarkProxy(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	long := strings.Repeat("x", 1024)
 	for _, c := range []struct {
 		name    string
 		handler http.Handler
 		body    string
+		with    *http.Protocols
 	}{
-		{"get/alone", alone, ""}, {"get/gabion", p.Handler("127.0.0.1:0"), ""},
-		{"post/alone", alone, strings.Repeat("x", 1024)}, {"post/gabion", p.Handler("127.0.0.1:0"), strings.Repeat("x", 1024)},
+		{"get/alone", alone(nil), "", nil}, {"get/gabion", p.Handler("127.0.0.1:0"), "", nil}, {"get/ingress", p.Handler("127.0.0.1:1"), "", nil},
+		{"post/alone", alone(nil), long, nil}, {"post/gabion", p.Handler("127.0.0.1:0"), long, nil}, {"post/ingress", p.Handler("127.0.0.1:1"), long, nil},
+		{"h2/alone", alone(plainHTTP2()), long, plainHTTP2()}, {"h2/gabion", p.Handler("127.0.0.1:2"), long, plainHTTP2()},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				b.Fatal(err)
 			}
-			s := &http.Server{Handler: c.handler}
+			s := &http.Server{Handler: c.handler, Protocols: c.with}
 			go s.Serve(l)
 			defer s.Close()
-			client := &http.Transport{}
+			client := &http.Transport{Protocols: c.with}
 			defer client.CloseIdleConnections()
 			b.ReportAllocs()
 			for b.Loop() {

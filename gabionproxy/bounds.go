@@ -31,10 +31,23 @@ func (w *patient) WriteHeader(status int) {
 	switch {
 	case status >= http.StatusOK:
 		w.begun.Store(true)
-	case !w.streams: // it is written at once, and not kept as the last answer's are
+	case w.streams:
+		w.early(status)
+		return
+	default: // it is written at once, and not kept as the last answer's are
 		w.last()
 	}
 	w.ResponseWriter.WriteHeader(status)
+}
+
+// early writes an answer of 1xx to a client of HTTP/2. When the connection ends while it is written, net/http goes on reading its headers
+// after WriteHeader has returned, and what is written into them next ends the process. Headers with a length it copies first,
+// since early answers have none.
+func (w *patient) early(status int) {
+	h := w.Header()
+	h["Content-Length"] = nil
+	w.ResponseWriter.WriteHeader(status)
+	delete(h, "Content-Length")
 }
 
 // Write gives the client time for these bytes.

@@ -35,14 +35,15 @@ type exchange struct {
 	within  within
 	note    string // why it could not be repeated, where only the proxy knows that
 	body    *replay
-	came    time.Time // before a program
-	turns   bool      // of HTTP/1: a request ends before the next one begins
-	early   *early    // of a plain request; nil where httputil.ReverseProxy passes answers of 1xx on
+	came    time.Time   // before a program
+	asked   atomic.Bool // the program
+	turns   bool        // of HTTP/1: a request ends before the next one begins
+	early   *early      // nil where httputil.ReverseProxy passes answers of 1xx on
 	client  patient
 	whole   atomic.Pointer[http.Response] // the last answer that is in memory
 	firsts  early                         // what early points to
 	in      http.Request                  // as it came, with the context
-	sent    http.Request                  // a plain request as it goes out, to at
+	sent    http.Request                  // the request as it goes out, to at
 	at      url.URL
 	unread  bool // the answer came before the end of the client's body, and what is left is in the way
 }

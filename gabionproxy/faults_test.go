@@ -109,7 +109,7 @@ func TestAStoreThatNoFileNamesIsClosed(t *testing.T) {
 	}
 }
 
-// What keys and admission refuse before a program is a status for a client of gRPC, as package gabiongrpc reads it.
+// What keys and admission refuse before a program is a status for a client of gRPC, as package gabiongrpc reads it, and names its reason to others.
 func TestARefusalBeforeAProgramIsAStatusForCalls(t *testing.T) {
 	program := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/problem+json")
@@ -118,14 +118,15 @@ func TestARefusalBeforeAProgramIsAStatusForCalls(t *testing.T) {
 	}))
 	defer program.Close()
 	url := before(t, program.URL, "idempotency: {store: gabion.db, routes: [POST /shop.Orders/Add]}")
-	for _, c := range []struct{ fact, kind, key, body, status, says string }{
-		{"no key", "application/grpc", "", "a", "3", "KEY_MISSING"},
-		{"the program's own", "application/grpc", "k", "a", "", ""},
-		{"again", "application/grpc", "k", "a", "", ""},
-		{"another request", "application/grpc", "k", "b", "9", "KEY_REUSED"},
-		{"for the web", "application/grpc-web+proto", "k", "b", "", "grpc-status: 9"},
-		{"for Connect", "application/connect+proto", "k", "b", "", "failed_precondition"},
-		{"for HTTP", "text/plain", "", "a", "", "urn:gabion:idempotency:missing"},
+	for _, c := range []struct{ fact, kind, key, body, status, says, reason string }{
+		{"no key", "application/grpc", "", "a", "3", "KEY_MISSING", "key_missing"},
+		{"the program's own", "application/grpc", "k", "a", "", "", ""},
+		{"again", "application/grpc", "k", "a", "", "", ""},
+		{"another request", "application/grpc", "k", "b", "9", "KEY_REUSED", "key_reused"},
+		{"for the web", "application/grpc-web+proto", "k", "b", "", "grpc-status: 9", "key_reused"},
+		{"for Connect", "application/connect+proto", "k", "b", "", "failed_precondition", "key_reused"},
+		{"for HTTP", "text/plain", "", "a", "", "urn:gabion:idempotency:missing", "key_missing"},
+		{"the program's own, for HTTP", "text/plain", "h", "a", "", "", ""},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			req, _ := http.NewRequest("POST", url+"/shop.Orders/Add", strings.NewReader(c.body))
@@ -144,6 +145,9 @@ func TestARefusalBeforeAProgramIsAStatusForCalls(t *testing.T) {
 				t.Error(err)
 			}
 			details := string(binary)
+			if got := resp.Header.Get(gabionproxy.HeaderReason); got != c.reason || (got != "") != (resp.Header.Get(gabionproxy.HeaderAttempts) == "0") {
+				t.Errorf("%v", resp.Header)
+			}
 			if resp.Header.Get("Grpc-Status") != c.status || !strings.Contains(string(body)+details, c.says) || c.says == "" && !strings.Contains(string(body), "sold out") {
 				t.Errorf("%d %v %s", resp.StatusCode, resp.Header, body)
 			}

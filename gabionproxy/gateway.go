@@ -11,7 +11,6 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/gabionhttp"
-	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/internal/serving"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -20,6 +19,8 @@ import (
 // httputil.ReverseProxy. Requests go to the servers that the gateway chooses, by the policy of that dependency, and bodies
 // are remembered within the proxy's bound. The answers say what was done, as those of [Proxy.Handler] do. A refusal is an answer
 // too, so that the gateway neither repeats it nor makes a page of its own. There is an error where the gateway's client is gone.
+//
+// [Options.Telemetry] is told of the attempts, and not of the requests: those are the gateway's.
 //
 // Base sends the attempts and is not nil. It must not repeat requests. Where it is an *http.Transport, its DisableCompression should
 // be true. The error says that the registry has no dependency of that name. The transport is safe for concurrent use.
@@ -31,15 +32,16 @@ func NewTransport(p *Proxy, dependency string, base http.RoundTripper) (http.Rou
 	if err != nil {
 		return nil, fmt.Errorf("gabionproxy: %w", err)
 	}
-	return &gateway{proxy: p, plain: gabionhttp.Transport{Dependency: d, Base: base},
-		rpc: gabionhttp.Transport{Dependency: d, Base: base, Headers: rpcHeaders}}, nil
+	base = followed(p.options.Telemetry, dependency, base)
+	g := &gateway{proxy: p, to: upstream{base: base}}
+	g.to.under(d)
+	return g, nil
 }
 
 // gateway sends the requests of another's reverse proxy.
 type gateway struct {
 	proxy *Proxy
-	plain gabionhttp.Transport
-	rpc   gabionhttp.Transport
+	to    upstream
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -66,8 +68,7 @@ func (g *gateway) RoundTrip(r *http.Request) (*http.Response, error) {
 		cancel()
 		t.out.Add(-1)
 	}
-	resp, err := g.send(out)
-	e.answered()
+	resp, err := g.to.RoundTrip(out)
 	switch {
 	case err != nil && errors.Is(r.Context().Err(), context.Canceled):
 		over()
@@ -86,13 +87,6 @@ func (g *gateway) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-func (g *gateway) send(r *http.Request) (*http.Response, error) {
-	if isGRPC(r) {
-		return g.rpc.RoundTrip(r)
-	}
-	return g.plain.RoundTrip(r)
-}
-
 // remember keeps the request's body for further attempts. What it returns lets go of it, once.
 func (g *gateway) remember(e *exchange, r *http.Request) (forget func()) {
 	switch {
@@ -101,7 +95,7 @@ func (g *gateway) remember(e *exchange, r *http.Request) (forget func()) {
 	case r.ContentLength == 0: // and no more than that is known
 		return func() { r.Body.Close() }
 	}
-	e.body = g.proxy.bodies.remember(r, max(adapter.Of(g.plain.Dependency).PolicyInForce().HTTP.ReplayLimit, 0))
+	e.body = g.proxy.bodies.remember(r, g.to.replayLimit())
 	return func() {
 		if e.body.end() {
 			go r.Body.Close() // which waits for the Read that is under way, or ends it

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,7 +18,7 @@ import (
 )
 
 // gatewayTo is a ReverseProxy that sends its requests with a Transport.
-func gatewayTo(t *testing.T, server http.Handler, rules string) (gate *httptest.Server, p *gabionproxy.Proxy, way http.RoundTripper) {
+func gatewayTo(t *testing.T, server http.Handler, rules string) (gate *httptest.Server, p *gabionproxy.Proxy, way http.RoundTripper, told *watching) {
 	t.Helper()
 	up := httptest.NewServer(server)
 	t.Cleanup(up.Close)
@@ -29,7 +30,8 @@ func gatewayTo(t *testing.T, server http.Handler, rules string) (gate *httptest.
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err = gabionproxy.New(config.Proxy{}, registry, gabionproxy.Options{}); err != nil {
+	told = watches()
+	if p, err = gabionproxy.New(config.Proxy{}, registry, gabionproxy.Options{Telemetry: told}); err != nil {
 		t.Fatal(err)
 	}
 	if way, err = gabionproxy.NewTransport(p, "api", &http.Transport{DisableCompression: true}); err != nil {
@@ -38,7 +40,7 @@ func gatewayTo(t *testing.T, server http.Handler, rules string) (gate *httptest.
 	to, _ := url.Parse(up.URL)
 	gate = httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, Transport: way})
 	t.Cleanup(gate.Close)
-	return gate, p, way
+	return gate, p, way, told
 }
 
 // empty wants a proxy to have nothing left of requests. A server whose Close has returned has none.
@@ -52,7 +54,7 @@ func empty(t *testing.T, gate *httptest.Server, p *gabionproxy.Proxy) {
 
 func TestAGatewaysBodiesAreSentAgain(t *testing.T) {
 	server := &sums{fails: 2}
-	gate, p, _ := gatewayTo(t, server, quick)
+	gate, p, _, told := gatewayTo(t, server, quick)
 	resp := post(t, gate.URL, io.MultiReader(strings.NewReader("an order")))
 	if resp.StatusCode != 200 || resp.Header.Get(gabionproxy.HeaderAttempts) != "3" {
 		t.Errorf("got %d, headers %v", resp.StatusCode, resp.Header)
@@ -66,11 +68,14 @@ func TestAGatewaysBodiesAreSentAgain(t *testing.T) {
 		t.Errorf("counted %+v", s)
 	}
 	empty(t, gate, p)
+	if want := []string{"api ", "api ", "api "}; !slices.Equal(told.sent, want) || !slices.Equal(told.back, []string{"503", "503", "200"}) || len(told.ended) > 0 {
+		t.Errorf("the telemetry was told of %q and %q, and of %d requests", told.sent, told.back, len(told.ended))
+	}
 }
 
 func TestAGatewaysRefusalsAreAnswers(t *testing.T) {
 	late := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body); <-r.Context().Done() })
-	gate, p, _ := gatewayTo(t, late, quick)
+	gate, p, _, _ := gatewayTo(t, late, quick)
 	r, _ := http.NewRequestWithContext(t.Context(), "PUT", gate.URL, strings.NewReader("an order"))
 	r.Header.Set("X-Request-Deadline-Ms", "30")
 	resp, err := http.DefaultClient.Do(r)
@@ -90,7 +95,7 @@ func TestAGatewaysRefusalsAreAnswers(t *testing.T) {
 
 func TestAGatewayWhoseClientIsGoneGetsAnError(t *testing.T) {
 	reached := make(chan struct{})
-	gate, p, way := gatewayTo(t, http.NotFoundHandler(), quick)
+	gate, p, way, _ := gatewayTo(t, http.NotFoundHandler(), quick)
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { close(reached); <-r.Context().Done() }))
 	defer up.Close()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -103,7 +108,7 @@ func TestAGatewayWhoseClientIsGoneGetsAnError(t *testing.T) {
 }
 
 func TestATransportNeedsADependency(t *testing.T) {
-	_, p, _ := gatewayTo(t, http.NotFoundHandler(), quick)
+	_, p, _, _ := gatewayTo(t, http.NotFoundHandler(), quick)
 	if _, err := gabionproxy.NewTransport(p, "other", http.DefaultTransport); err == nil || !strings.Contains(err.Error(), "known are api") {
 		t.Errorf("an unknown dependency: %v", err)
 	}

@@ -70,7 +70,7 @@ func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 		p.foreign(w, r, err)
 		return
 	}
-	heads := headsOnly{h: w.Header()}
+	heads := recorded{head: w.Header()}
 	gabionhttp.Error(&heads, e) // its status and its marks, and not its text
 	if e.Reason == policy.KeyMissing || e.Reason == policy.Invalid {
 		heads.status = http.StatusBadRequest // the caller is not this program
@@ -158,18 +158,3 @@ func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, x *refusal) {
 	w.WriteHeader(x.status)
 	_, _ = w.Write(body)
 }
-
-// headsOnly takes of an answer its status and its headers.
-type headsOnly struct {
-	h      http.Header
-	status int
-}
-
-// Header implements [http.ResponseWriter].
-func (h *headsOnly) Header() http.Header { return h.h }
-
-// Write forgets.
-func (h *headsOnly) Write(p []byte) (int, error) { return len(p), nil }
-
-// WriteHeader keeps the status.
-func (h *headsOnly) WriteHeader(status int) { h.status = status }

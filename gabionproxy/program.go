@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"net/http/httputil"
@@ -24,9 +25,9 @@ import (
 type program struct {
 	proxy *Proxy
 	url   *url.URL
-	base  *http.Transport
-	send  http.RoundTripper // base, or what follows its requests
+	send  http.RoundTripper
 	pass  httputil.ReverseProxy
+	h2c   bool
 	times bool     // it learns how much time is left
 	own   []string // headers that the proxy writes or goes by
 
@@ -43,14 +44,13 @@ func (p *Proxy) program(c config.ProxyIngress) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &program{proxy: p, url: to, base: newBase(nil, to), times: c.Deadlines, trusted: trusted, keyed: c.Idempotency.Store != ""}
-	g.send = followed(p.options.Telemetry, "", g.base)
+	g := &program{proxy: p, url: to, send: followed(p.options.Telemetry, "", informing{newBase(nil, to)}), times: c.Deadlines, trusted: trusted, keyed: c.Idempotency.Store != ""}
 	g.own = slices.Concat(keyHeaders, leftHeaders, []string{gabionhttp.HeaderPriority,
 		http.CanonicalHeaderKey(c.Idempotency.ScopeHeader), http.CanonicalHeaderKey(c.Admission.TenantHeader)})
 	if g.keyed {
 		g.own = append(g.own, leadAway...)
 	}
-	if to.Scheme == "h2c" {
+	if g.h2c = to.Scheme == "h2c"; g.h2c {
 		to.Scheme = "http"
 	}
 	g.pass = httputil.ReverseProxy{Rewrite: g.rewrite, Transport: g, ModifyResponse: told, ErrorHandler: g.failed, BufferPool: buffers, ErrorLog: errorLog(p)}
@@ -64,12 +64,13 @@ func (g *program) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.proxy.ambiguous(w, r)
 		return
 	}
+	e := exchangeOf(r.Context())
 	if idempotency.Token(r.Context()) != 0 {
 		w = whole{w}
 	} else {
 		defer g.proxy.remember(r, 0).forget(w)
 	}
-	g.pass.ServeHTTP(w, r)
+	g.proxy.passed(w, r, e, &g.pass)
 }
 
 // keyHeaders are those by which net/http takes a request for one that it may send again by
@@ -82,6 +83,9 @@ var leadAway = []string{"X-Original-Url", "X-Rewrite-Url"}
 // rewrite aims a request at the program. Its host stays what the client said.
 func (g *program) rewrite(pr *httputil.ProxyRequest) {
 	in, out := pr.In, pr.Out
+	if !unfit(in.Header) { // else it is a copy
+		out.Header = maps.Clone(in.Header)
+	}
 	pr.SetURL(g.url)
 	out.Host = in.Host
 	out.URL.RawQuery = in.URL.RawQuery
@@ -96,8 +100,8 @@ func (g *program) rewrite(pr *httputil.ProxyRequest) {
 	exchangeOf(out.Context()).resends(out)
 	out.GetBody = nil
 	noUpgrade(out)
-	if all, ok := in.Body.(io.ReaderAt); ok && out.Body != nil && g.url.Scheme == "http" && !g.base.Protocols.UnencryptedHTTP2() {
-		// In memory: net/http sends it on another connection if none of it got out on the first.
+	if all, ok := in.Body.(io.ReaderAt); ok && out.Body != nil && g.url.Scheme == "http" && !g.h2c {
+		// In memory: it is sent on another connection if none of it got out on the first.
 		out.GetBody = func() (io.ReadCloser, error) {
 			return io.NopCloser(io.NewSectionReader(all, 0, in.ContentLength)), nil
 		}
@@ -130,10 +134,14 @@ func (g *program) noTwins(h http.Header) {
 // answer comes: a request that found no connection had no effect, and of any other that is not known.
 func (g *program) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
-	defer exchangeOf(ctx).answered()
+	e := exchangeOf(ctx)
+	defer e.answered()
 	if !g.timed(r) {
 		idempotency.NoEffect(ctx)
 		return nil, unsent{errDeadline}
+	}
+	if e != nil {
+		e.asked.Store(true)
 	}
 	var connected atomic.Bool
 	trace := httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}

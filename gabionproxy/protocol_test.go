@@ -99,35 +99,6 @@ func TestARefusedCallOfGRPCHasHeadersAlone(t *testing.T) {
 	}
 }
 
-func TestEventsArePassedOnAtOnce(t *testing.T) {
-	next := make(chan string)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		for text := range next {
-			fmt.Fprintf(w, "data: %s\n", text)
-			w.(http.Flusher).Flush()
-		}
-	}))
-	defer server.Close()
-	defer close(next)
-	r := start(t, one(server.URL, ""))
-	go func() { next <- "one" }()
-	resp, err := http.Get(r.url("127.0.0.1:0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	lines := bufio.NewReader(resp.Body)
-	for _, want := range []string{"one", "two"} {
-		if line, err := lines.ReadString('\n'); line != "data: "+want+"\n" {
-			t.Fatal(line, err)
-		}
-		if want == "one" {
-			next <- "two" // is sent after the first arrived
-		}
-	}
-}
-
 func TestAnAnswerThatBreaksIsCutAndNotRepeated(t *testing.T) {
 	var came atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -34,7 +34,7 @@ type Options struct {
 	// Metrics makes the handler of /metrics. Nil means the proxy's own numbers alone, as [Stats.Series] has them.
 	Metrics func(*Proxy) http.Handler
 
-	// Telemetry follows the requests of the handlers. Nil means that nothing does.
+	// Telemetry follows the requests of the handlers, and the attempts of these and of transports. Nil means that nothing does.
 	Telemetry Telemetry
 
 	// Log gets what happens to the proxy itself, and the lines of the access log. Nil means nothing.

@@ -14,16 +14,15 @@ import (
 // see the answer before the connection is closed.
 const lingers = 500 * time.Millisecond
 
-// remember keeps the request's body for the server's further attempts, as the dependency's
-// policy says, until forget.
-func (u *upstream) remember(r *http.Request) *exchange {
+// replayLimit is how much of a body is kept for further attempts, as the dependency's policy says.
+func (u *upstream) replayLimit() int {
 	if u.plain.Dependency == nil {
-		return u.proxy.remember(r, 0)
+		return 0
 	}
-	return u.proxy.remember(r, max(adapter.Of(u.plain.Dependency).PolicyInForce().HTTP.ReplayLimit, 0))
+	return max(adapter.Of(u.plain.Dependency).PolicyInForce().HTTP.ReplayLimit, 0)
 }
 
-// remember returns the exchange, also if there is nothing to remember.
+// remember keeps up to limit bytes of the request's body for further attempts, until forget. It returns the exchange, also if there is nothing to remember.
 func (p *Proxy) remember(r *http.Request, limit int) *exchange {
 	e := exchangeOf(r.Context())
 	if e != nil && r.ContentLength != 0 && r.Body != nil && r.Body != http.NoBody {

@@ -10,8 +10,8 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// spoken gives clients of calls in their own form what keys and admission refuse before a program: those write problems for clients
-// of HTTP alone.
+// spoken says in a header why keys or admission refused before a program, and gives clients of calls what is refused in their own
+// form: those write problems for clients of HTTP alone.
 type spoken struct {
 	proxy *Proxy
 	next  http.Handler
@@ -19,18 +19,28 @@ type spoken struct {
 
 // ServeHTTP implements [http.Handler].
 func (s spoken) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if speaksOf(r) == speaksHTTP {
-		s.next.ServeHTTP(w, r)
-		return
-	}
 	h := &holding{ResponseWriter: w}
+	defer s.end(h, r) // also where the program's answer breaks off
 	s.next.ServeHTTP(h, r)
+}
+
+// end writes what is held.
+func (s spoken) end(h *holding, r *http.Request) {
 	if h.status == 0 {
 		return
 	}
-	if x := ofURN(h.status, h.body); x != nil {
-		s.proxy.refuse(w, r, x)
+	e := exchangeOf(r.Context())
+	switch x := ofURN(h.status, h.body); {
+	case x == nil, x.unsent && e != nil && e.asked.Load(): // the program's, which may have keys and admission of its own
+	case speaksOf(r) != speaksHTTP:
+		s.proxy.refuse(h.ResponseWriter, r, x)
 		return
+	default:
+		s.proxy.tally.refused.Add(1)
+		h.Header()[HeaderReason] = []string{x.reason}
+		if x.unsent {
+			h.Header()[HeaderAttempts] = []string{"0"}
+		}
 	}
 	h.letGo()
 }
@@ -50,7 +60,7 @@ func (h *holding) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 
 // WriteHeader implements [http.ResponseWriter].
 func (h *holding) WriteHeader(status int) {
-	if status >= http.StatusBadRequest && h.Header().Get("Content-Type") == "application/problem+json" {
+	if status >= http.StatusBadRequest && h.Header().Get("Content-Type") == "application/problem+json" && h.Header()["Trailer"] == nil {
 		h.status = status
 		return
 	}

@@ -14,18 +14,17 @@ import (
 	"sync"
 )
 
-// This file does for plain requests of HTTP/1 what httputil.ReverseProxy does for all others, by the same rules, with fewer copies.
+// This file does what httputil.ReverseProxy does, by the same rules, with fewer copies. Upgrades are left to that.
 
-// straight reports whether a request is plain.
-func straight(r *http.Request) bool {
-	return r.ProtoMajor == 1 && r.Header["Upgrade"] == nil && r.Header["Expect"] == nil && !isGRPC(r)
-}
-
-// serve passes a request on, and its answer back.
-func (u *upstream) serve(w http.ResponseWriter, r *http.Request, e *exchange) {
-	out := u.outgoing(r, e)
+// passed passes a request on, and its answer back, as a ReverseProxy with Rewrite, ModifyResponse told and an ErrorHandler.
+func (p *Proxy) passed(w http.ResponseWriter, r *http.Request, e *exchange, by *httputil.ReverseProxy) {
+	if e == nil || r.Header["Upgrade"] != nil {
+		by.ServeHTTP(w, r)
+		return
+	}
+	out := outgoing(r, e, by.Rewrite)
 	e.firsts.to, e.early = w, &e.firsts
-	resp, err := u.RoundTrip(out)
+	resp, err := by.Transport.RoundTrip(out)
 	e.early.end()
 	if err == nil {
 		hops(resp.Header)
@@ -37,16 +36,16 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request, e *exchange) {
 		}
 	}
 	if err != nil {
-		u.proxy.failed(w, out, err)
+		by.ErrorHandler(w, out, err)
 		return
 	}
-	answer(u.proxy, w, resp, e.whole.Load() == resp)
+	answer(p, w, resp, e.whole.Load() == resp)
 }
 
 var errSwitched = errors.New("gabionproxy: the server switched to a protocol that was not asked for")
 
 // outgoing is the request to the server.
-func (u *upstream) outgoing(r *http.Request, e *exchange) *http.Request {
+func outgoing(r *http.Request, e *exchange, rewrite func(*httputil.ProxyRequest)) *http.Request {
 	e.sent, e.at = *r, *r.URL
 	out := &e.sent
 	out.URL, out.Close = &e.at, false
@@ -67,7 +66,7 @@ func (u *upstream) outgoing(r *http.Request, e *exchange) *http.Request {
 		}
 		out.Header = h
 	}
-	u.rewrite(&httputil.ProxyRequest{In: r, Out: out})
+	rewrite(&httputil.ProxyRequest{In: r, Out: out})
 	return out
 }
 
@@ -211,6 +210,12 @@ func inform(ctx context.Context, status int, h http.Header) {
 
 // informing is net/http's Transport with inform.
 type informing struct{ *http.Transport }
+
+// Inside implements adapter.Around.
+func (i informing) Inside() http.RoundTripper { return i.Transport }
+
+// Prompt implements adapter.Prompt: net/http's Transport waits for the reader of a body.
+func (informing) Prompt(*http.Request) bool { return false }
 
 // RoundTrip implements [http.RoundTripper].
 func (i informing) RoundTrip(r *http.Request) (*http.Response, error) {

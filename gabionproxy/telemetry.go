@@ -10,7 +10,7 @@ import (
 // Telemetry follows requests through a proxy, for traces. Its methods are called on the requests' goroutines: they must not
 // wait, and must be safe for concurrent use.
 type Telemetry interface {
-	// Serving is called with each request before it is served. The request is served with the context that is returned,
+	// Serving is called with each request to a handler before it is served. The request is served with the context that is returned,
 	// and end is called once with what became of it. The request must not be changed.
 	Serving(*http.Request) (_ context.Context, end func(Answer))
 

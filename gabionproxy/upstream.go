@@ -40,8 +40,8 @@ type upstream struct {
 	key   upstreamKey
 	url   *url.URL
 	base  http.RoundTripper
-	plain *gabionhttp.Transport
-	rpc   *gabionhttp.Transport // writes the time that is left as gRPC has it, too
+	plain gabionhttp.Transport
+	rpc   gabionhttp.Transport // writes the time that is left as gRPC has it, too
 	pass  httputil.ReverseProxy
 }
 
@@ -79,7 +79,6 @@ func (p *Proxy) upstream(t *tree, to target, before *tree) (*upstream, error) {
 	if u.url != nil && u.url.Scheme == "h2c" {
 		u.url.Scheme = "http"
 	}
-	u.plain, u.rpc = &gabionhttp.Transport{Base: u.base}, &gabionhttp.Transport{Base: u.base, Headers: rpcHeaders}
 	u.pass = httputil.ReverseProxy{
 		Rewrite: u.rewrite, Transport: u, ModifyResponse: told, ErrorHandler: p.failed, BufferPool: buffers, ErrorLog: errorLog(p),
 	}
@@ -113,7 +112,7 @@ func newBase(config *tls.Config, to *url.URL) *http.Transport {
 func newUpstream(config *tls.Config, to *url.URL) http.RoundTripper {
 	base := newBase(config, to)
 	if base.Protocols.UnencryptedHTTP2() {
-		return base
+		return informing{base}
 	}
 	return &h1.Transport{
 		Next: informing{base}, Dial: base.DialContext, TLS: config, TLSTime: tlsTimeout, IdleTime: idleUpstream, MostIdle: idlePerHost, Inform: inform, Whole: entire,
@@ -166,12 +165,18 @@ func (u *upstream) connect(registry *gabion.Registry) error {
 	if err != nil {
 		return err
 	}
-	u.plain.Dependency, u.rpc.Dependency = d, d
+	u.under(d)
 	return nil
 }
 
+// under sets whose policy the requests follow.
+func (u *upstream) under(d *gabion.Dependency) {
+	u.plain.Dependency, u.plain.Base = d, u.base
+	u.rpc.Dependency, u.rpc.Base, u.rpc.Headers = d, u.base, rpcHeaders
+}
+
 // retire lets go of connections that no configuration in force uses. Those in use end with their requests.
-func (u *upstream) retire() { u.plain.CloseIdleConnections() }
+func (u *upstream) retire() { (&gabionhttp.Transport{Base: u.base}).CloseIdleConnections() }
 
 // ServeHTTP implements [http.Handler].
 func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -179,13 +184,9 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		u.proxy.ambiguous(w, r)
 		return
 	}
-	e := u.remember(r)
+	e := u.proxy.remember(r, u.replayLimit())
 	defer e.forget(w)
-	if e != nil && straight(r) {
-		u.serve(w, r, e)
-		return
-	}
-	u.pass.ServeHTTP(w, r)
+	u.proxy.passed(w, r, e, &u.pass)
 }
 
 // RoundTrip implements [http.RoundTripper]: it sends a request by the policy of its dependency.

@@ -3,6 +3,7 @@ package foreign
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gabion-go/gabion/internal/suggest"
 )
@@ -22,7 +23,7 @@ type Table struct {
 	Rules   []Rule
 	unknown string
 	fold    func(string) string
-	root    *branch
+	root    func() *branch // made when a file is first read, which most commands never do
 }
 
 // branch is what may stand at a place of a file.
@@ -39,15 +40,18 @@ func NewTable(unknown string, fold func(string) string, rules ...[]Rule) *Table 
 	if fold == nil {
 		fold = func(s string) string { return s }
 	}
-	t := &Table{Rules: slices.Concat(rules...), unknown: unknown, fold: fold, root: &branch{}}
-	for i := range t.Rules {
-		t.add(&t.Rules[i])
-	}
+	t := &Table{Rules: slices.Concat(rules...), unknown: unknown, fold: fold}
+	t.root = sync.OnceValue(func() *branch {
+		root := new(branch)
+		for i := range t.Rules {
+			t.add(root, &t.Rules[i])
+		}
+		return root
+	})
 	return t
 }
 
-func (t *Table) add(r *Rule) {
-	at := t.root
+func (t *Table) add(at *branch, r *Rule) {
 	for _, part := range parts(r.Key) {
 		name, list := strings.CutSuffix(part, "[]")
 		spelled := name

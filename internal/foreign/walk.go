@@ -125,7 +125,7 @@ func (w *Walker) Done() *Import {
 // Read reads a tree by a table. Path is where the tree stands in the file; empty for a document.
 func (w *Walker) Read(t *yamlstrict.Tree, table *Table, path string) *Value {
 	v := &Value{Path: path, Tree: t, Key: t, fold: table.fold}
-	if !w.value(v, table.root, table) {
+	if !w.value(v, table.root(), table) {
 		return nil
 	}
 	return v

@@ -154,9 +154,9 @@ var springTable = func() *foreign.Table {
 }()
 
 // relaxed makes Spring's spellings of a key one: max-attempts is maxAttempts.
-func relaxed(key string) string {
-	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(key))
-}
+func relaxed(key string) string { return strings.ToLower(unmarked.Replace(key)) }
+
+var unmarked = strings.NewReplacer("-", "", "_", "")
 
 // springForm is a time as Spring writes it, where it is not ISO 8601's.
 var springForm = regexp.MustCompile(`(?i)^\+?\d+(ns|us|ms|s|m|h|d)?$`)

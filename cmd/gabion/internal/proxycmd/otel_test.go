@@ -284,6 +284,12 @@ func TestARefusalHasASpanWithItsReason(t *testing.T) {
 	})
 	refused := c.one(t, trace.Span_SPAN_KIND_SERVER, "GET")
 	wantOf(t, refused, map[string]string{"gabion.reason": "not_a_proxy_request", "http.response.status_code": "400", "error.type": ""})
+	c = collect(t)
+	under(t, "version: 1\nproxy: {drain: 1s, listen: [{address: 127.0.0.1:0, ingress: {to: \""+up.URL+"\", deadlines: true}}]}\n", func(at string) {
+		get(t, "http://"+at+"/", "X-Request-Deadline-Ms", "0")
+	})
+	late := c.one(t, trace.Span_SPAN_KIND_SERVER, "GET")
+	wantOf(t, late, map[string]string{"gabion.reason": "expired", "gabion.attempts": "0", "http.response.status_code": "504", "error.type": "expired"})
 }
 
 func TestTheSamplerIsObeyed(t *testing.T) {
