@@ -142,14 +142,14 @@ func (l partitionLog) BreakerMoved(c breaker.Change) {
 		Partition: l.partition,
 		Numbers: &policy.Numbers{
 			Calls: c.Counts.Calls, Failures: c.Counts.Failures, Slows: c.Counts.Slow,
-			Rule: bound(rules, c.Cause),
+			Rule: bound(rules, &c),
 		},
 	})
 }
 
-// bound is the setting that decides where a breaker moves for that cause, or zero.
-func bound(r *breaker.Rules, c policy.BreakerCause) float64 {
-	switch c {
+// bound is what decides where a breaker moves for that cause, or zero.
+func bound(r *breaker.Rules, c *breaker.Change) float64 {
+	switch c.Cause {
 	case policy.CauseFailureRate:
 		return r.FailureRate
 	case policy.CauseSlowRate:
@@ -157,7 +157,7 @@ func bound(r *breaker.Rules, c policy.BreakerCause) float64 {
 	case policy.CauseFailures:
 		return float64(r.Failures)
 	case policy.CauseConsecutive:
-		return float64(r.Consecutive)
+		return float64(c.InRow)
 	}
 	return 0
 }
