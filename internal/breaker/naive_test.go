@@ -214,7 +214,7 @@ func (n *naive) exceeded(now clock.Instant, c window.Counts) (over Causes) {
 	return over
 }
 
-// outage is how many failures in a row are no chance where so many were.
+// outage is how many failures in a row are no chance after a run of past.
 func (n *naive) outage(past int) int {
 	enough := n.r.Consecutive
 	for n.r.ConsecutiveFor > 0 && n.r.WindowCalls == 0 && enough < 3*past && enough < 4*n.r.Consecutive {
