@@ -71,7 +71,7 @@ var why = map[string]string{
 	"breaker.slow_call":           "Used only with slow_rate: four fifths of the attempt timeout.",
 	"breaker.slow_rate":           "A slow answer is an answer. This rule lost more in a metastable collapse than it gained in a brown-out.",
 	"breaker.failures":            "A count opens the breakers of busy callers by chance: at 36 calls a second, five failures in 10 s are one in seventy.",
-	"breaker.consecutive":         "Twenty failures in a row are an outage at any rate of calls. A hundred callers at 30 % errors never see them.",
+	"breaker.consecutive":         "Twenty failures in a row are an outage at any rate of calls. A hundred callers at 30 % errors never see them. While half of the calls fail, a row must be three times as long as those that ended, at most 80.",
 	"breaker.consecutive_for":     "A shorter outage is over before refusing helps: opening loses the calls at its end. In a service that goes for ten seconds at a time, 85.1 % of the calls are answered instead of 83.9 with 8 s.",
 	"breaker.in_flight":           "Attempts that are still running have no result yet.",
 	"breaker.throttled":           "A 429 is an answer of a service that works. Pacing reacts to it. Where every call is refused and no time is named, it is a failure: no quota refuses all.",

@@ -66,19 +66,25 @@ func TestFailingCallsSayHowFarTheBreakerIs(t *testing.T) {
 		counts policy.Counts
 		state  policy.BreakerState
 		want   string
+		opens  int
 	}{
 		{"too few calls", policy.Breaker{FailureRate: 0.5, Consecutive: policy.Off}, policy.Counts{Calls: 4, Failures: 4}, policy.StateClosed,
-			"breaker: 100 % of 4 calls failed, 4 of the 30 calls needed so far, it opens at 50 %"},
+			"breaker: 100 % of 4 calls failed, 4 of the 30 calls needed so far, it opens at 50 %", 0},
 		{"enough calls", policy.Breaker{FailureRate: 0.5}, policy.Counts{Calls: 40, Failures: 10, Slow: 4}, policy.StateClosed,
-			"breaker: 25 % of 40 calls failed, 10 % were slow, it opens at 50 % or 20 in a row"},
+			"breaker: 25 % of 40 calls failed, 10 % were slow, it opens at 50 % or 20 in a row", 20},
+		{"rows are usual", policy.Breaker{}, policy.Counts{Calls: 40, Failures: 36}, policy.StateClosed,
+			"breaker: 90 % of 40 calls failed, it opens at 95 % or 57 in a row (not 20, since most calls fail and long rows of failures ended with a success: 7 now)", 57},
+		{"others found it broken", policy.Breaker{}, policy.Counts{Calls: 40, Failures: 10}, policy.StateClosed,
+			"breaker: 25 % of 40 calls failed, it opens at 95 % or 2 in a row (not 20, since others of the fleet found it broken)", 2},
 		{"a number of failures", policy.Breaker{FailureRate: policy.Off, Failures: 9, Consecutive: policy.Off}, policy.Counts{Calls: 40, Failures: 8}, policy.StateClosed,
-			"breaker: 20 % of 40 calls failed, it opens at 9 failures"},
-		{"it is open", policy.Breaker{}, policy.Counts{}, policy.StateOpen, ""},
+			"breaker: 20 % of 40 calls failed, it opens at 9 failures", 0},
+		{"it is open", policy.Breaker{}, policy.Counts{}, policy.StateOpen, "", 0},
 	} {
 		l := newLog()
 		l.failed(10, policy.ClassServer, "503", policy.None)
 		l.sampled(policy.Policy{Breaker: c.rule}, func(s *gabion.Stats) {
 			s.Main.Breaker.Counts, s.Main.Breaker.State = c.counts, c.state
+			s.Main.Breaker.Run, s.Main.Breaker.RunOpens = 7, c.opens
 		})
 		got := ""
 		for _, n := range l.row().Notes {
@@ -88,6 +94,9 @@ func TestFailingCallsSayHowFarTheBreakerIs(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+		if said := l.row().Breaker; said != "" && said != c.want || (said != "") != strings.Contains(c.want, "(not 20") {
+			t.Errorf("%s: the page's answer has %q", c.name, said)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -171,10 +172,25 @@ func breakerLevel(b *policy.BreakerStats, rule *policy.Breaker) string {
 		opens = append(opens, plural(int64(rule.Failures), "failure", "failures"))
 	}
 	if rule.Consecutive > 0 {
-		opens = append(opens, fmt.Sprintf("%d in a row", rule.Consecutive))
+		opens = append(opens, fmt.Sprintf("%d in a row", cmp.Or(b.RunOpens, rule.Consecutive)))
 	}
 	if len(opens) > 0 {
 		text += ", it opens at " + strings.Join(opens, " or ")
 	}
+	if more := usualRuns(b, rule); more != "" {
+		text += " (" + more + ")"
+	}
 	return text
+}
+
+// usualRuns says why more failures in a row than the policy's open a breaker, or fewer, if that is so.
+func usualRuns(b *policy.BreakerStats, rule *policy.Breaker) string {
+	switch {
+	case b.RunOpens <= 0: // the rule is off, or the sample is of a breaker that does not count
+	case b.RunOpens > rule.Consecutive:
+		return fmt.Sprintf("not %d, since most calls fail and long rows of failures ended with a success: %d now", rule.Consecutive, b.Run)
+	case b.RunOpens < rule.Consecutive:
+		return fmt.Sprintf("not %d, since others of the fleet found it broken", rule.Consecutive)
+	}
+	return ""
 }

@@ -29,6 +29,7 @@ type row struct {
 	Outcomes outcomes  `json:"outcomes"`
 	Latency  *latency  `json:"latency,omitempty"` // of attempts
 	Slots    *slots    `json:"slots,omitempty"`
+	Breaker  string    `json:"breaker,omitempty"` // how far a closed one is from opening, where it is not as the policy says
 	Budget   *gauge    `json:"budget,omitempty"`
 	Errors   []lastErr `json:"errors,omitempty"`
 
@@ -153,6 +154,9 @@ func (t *tile) levels(r *row, v *view) {
 	}
 	if p.Retry.Attempts > 1 || p.Hedge.Max > 0 {
 		r.Budget = budgetGauge(&s.Budget, &p.Retry.Budget)
+	}
+	if b := t.vitals.lead().Breaker; b.State == policy.StateClosed && !t.vitals.unguarded && usualRuns(&b, &p.Breaker) != "" {
+		r.Breaker = breakerLevel(&b, &p.Breaker)
 	}
 	r.Partitions = t.vitals.partitions
 	for state, n := range t.vitals.states {

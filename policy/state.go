@@ -58,6 +58,11 @@ type BreakerStats struct {
 	InFlight int     // calls that are out and watched for ageing
 	Opens    int     // opens since the last close
 
+	// Run is how many calls failed in a row, up to now. RunOpens is how many open the breaker once they have lasted for
+	// Breaker.ConsecutiveFor: Breaker.Consecutive, or more where such runs were usual, or two where
+	// a fleet found the dependency broken. Both are 0 in a state that does not count, and without the rule.
+	Run, RunOpens int
+
 	// FailureRate and SlowRate are between 0 and 1, or -1 while they are unknown,
 	// below the minimum of calls.
 	FailureRate, SlowRate float64

@@ -76,6 +76,7 @@ type Change struct {
 	Cause    Cause         // the first of Exceeded where rules decided
 	Exceeded Causes        // every rule that was broken
 	Counts   window.Counts // what led to it
+	InRow    int           // of a run of failures that was too long: how many were
 	At       clock.Instant // when it was done
 	Due      clock.Instant // when it fell due: earlier than At if nobody asked before
 	Until    clock.Instant // when open, or a state that was set by hand, ends; Never for no end

@@ -180,6 +180,7 @@ func compare(t *testing.T, step int, now clock.Instant, b *Breaker, n *naive) {
 	n.due(now)
 	out, _ := n.out()
 	want := Snapshot{State: n.state, Counts: policy.Counts(n.counts(now)), Refused: n.refused, Opens: n.opens, FailureRate: -1, SlowRate: -1}
+	want.Run, want.RunOpens = n.row(now)
 	if n.state == HalfOpen {
 		want.Probes = out
 	} else {

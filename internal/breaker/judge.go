@@ -49,6 +49,9 @@ func (b *Breaker) judge(now clock.Instant, after time.Duration) {
 		b.settleFor(turn, c, r)
 	}
 	change := Change{Cause: over.first(), Exceeded: over, Counts: c, At: now, Due: due}
+	if over.Has(Consecutive) {
+		change.InRow = tooLong(b, now, r)
+	}
 	if b.state() == ObserveOnly {
 		b.cross(change)
 	} else if over != 0 {
@@ -65,6 +68,9 @@ func (b *Breaker) cross(c Change) {
 		b.reached.Store(never)
 		c.From, c.To = ObserveOnly, ObserveOnly
 		c.Cause, c.Exceeded = fresh.first(), fresh
+		if !fresh.Has(Consecutive) {
+			c.InRow = 0
+		}
 		b.note(c)
 	}
 }

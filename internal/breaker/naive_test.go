@@ -207,17 +207,40 @@ func (n *naive) exceeded(now clock.Instant, c window.Counts) (over Causes) {
 		over |= only(Failures)
 	}
 	run, since := n.runNow()
-	long, enough := true, n.r.Consecutive
-	if n.r.ConsecutiveFor > 0 {
-		long = time.Duration(now-since) >= n.r.ConsecutiveFor
-		for n.r.WindowCalls == 0 && enough < 3*n.past && enough < 4*n.r.Consecutive {
-			enough++
-		}
-	}
-	if n.r.Consecutive > 0 && run >= enough && long {
+	long := n.r.ConsecutiveFor <= 0 || time.Duration(now-since) >= n.r.ConsecutiveFor
+	if n.r.Consecutive > 0 && run >= n.outage(n.past) && long {
 		over |= only(Consecutive)
 	}
 	return over
+}
+
+// outage is how many failures in a row are no chance after a run of past.
+func (n *naive) outage(past int) int {
+	enough := n.r.Consecutive
+	for n.r.ConsecutiveFor > 0 && n.r.WindowCalls == 0 && enough < 3*past && enough < 4*n.r.Consecutive {
+		enough++
+	}
+	return enough
+}
+
+// inRow is outage for a change that has these causes.
+func (n *naive) inRow(over Causes) int {
+	if !over.Has(Consecutive) {
+		return 0
+	}
+	return n.outage(n.past)
+}
+
+// row is how many failed in a row, and how many open it.
+func (n *naive) row(now clock.Instant) (run, enough int) {
+	if !counts(n.state) || n.r.Consecutive == 0 {
+		return 0, 0
+	}
+	run, past := len(n.runLength()), n.past
+	if c := n.inWindow(now); run == 0 && (time.Duration(now-n.ended) > n.r.Window || c.Calls-c.Failures > c.Failures) {
+		past = 0
+	}
+	return run, n.outage(past)
 }
 
 func (n *naive) dues(now clock.Instant, age time.Duration) (ds []clock.Instant) {
@@ -246,12 +269,12 @@ func (n *naive) judge(now clock.Instant, after time.Duration) {
 		fresh := over &^ n.crossed
 		n.crossed = over
 		if fresh != 0 {
-			n.log = append(n.log, Change{From: ObserveOnly, To: ObserveOnly, Cause: fresh.first(), Exceeded: fresh, Counts: c, At: now, Due: due})
+			n.log = append(n.log, Change{From: ObserveOnly, To: ObserveOnly, Cause: fresh.first(), Exceeded: fresh, Counts: c, InRow: n.inRow(fresh), At: now, Due: due})
 		}
 		return
 	}
 	if over != 0 {
-		n.open(Change{Cause: over.first(), Exceeded: over, Counts: c, At: now, Due: due}, after)
+		n.open(Change{Cause: over.first(), Exceeded: over, Counts: c, InRow: n.inRow(over), At: now, Due: due}, after)
 	}
 }
 

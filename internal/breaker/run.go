@@ -44,14 +44,32 @@ func endRun(b *Breaker, now clock.Instant) {
 // next run is not one of these. Nor is it if the last one ended before the window began: where calls are rare, the window
 // holds little more than the failure that has come now.
 func forgetRuns(b *Breaker, now clock.Instant) {
-	if b.longest.Load() == 0 {
-		return
-	}
-	if now.Sub(clock.Instant(b.since.Load())) > b.rules.Load().Window {
-		b.longest.Store(0)
-	} else if c := b.win.Sum(now); 2*c.Failures < c.Calls {
+	if b.longest.Load() != 0 && remembered(b, now) == 0 {
 		b.longest.Store(0)
 	}
+}
+
+// remembered is the longest run that a run which began now would be held against.
+func remembered(b *Breaker, now clock.Instant) uint32 {
+	longest := b.longest.Load()
+	if longest == 0 || now.Sub(clock.Instant(b.since.Load())) > b.rules.Load().Window {
+		return 0
+	}
+	if c := b.win.Sum(now); 2*c.Failures < c.Calls {
+		return 0
+	}
+	return longest
+}
+
+// tooLong is how many failures in a row open the breaker now, once they have lasted long enough.
+func tooLong(b *Breaker, now clock.Instant, r *Rules) int {
+	if r.doubts(now, Doubted) {
+		return int(min(Doubted, r.enough(0)))
+	}
+	if b.runLength() == 0 {
+		return int(r.enough(remembered(b, now)))
+	}
+	return int(r.enough(b.longest.Load()))
 }
 
 // lengthen adds a failure of a call that began then. When the first call of the run ended

@@ -43,7 +43,8 @@ func TestARunThatIsUsualIsNoOutage(t *testing.T) {
 		{"a rule without a time counts to twenty", anyRun, runs(9, 19), 20},
 		{"and so does a window of calls", ofCalls, runs(9, 19), 20},
 	} {
-		b, now := New(c.r, 1, 0, nil), clock.Instant(0)
+		var log changes
+		b, now := New(c.r, 1, 0, &log), clock.Instant(0)
 		settle := func(v Result) {
 			p, _, _ := b.Acquire(now, 0)
 			b.Settle(now, 0, p, v, 0)
@@ -52,12 +53,13 @@ func TestARunThatIsUsualIsNoOutage(t *testing.T) {
 		for _, v := range c.before {
 			settle(v)
 		}
-		n := 0
+		n, shown := 0, Snapshot{}
 		for ; b.State() == Closed && n < 200; n++ {
+			shown = b.Snapshot(now)
 			settle(Bad)
 		}
-		if n != c.want {
-			t.Errorf("%s: it opened after %d, want %d", c.fact, n, c.want)
+		if n != c.want || len(log) != 1 || log[0].InRow != n || shown.Run != n-1 || shown.RunOpens != n {
+			t.Errorf("%s: it opened after %d, want %d: said before %+v, and then %+v", c.fact, n, c.want, shown, log)
 		}
 	}
 }

@@ -34,6 +34,9 @@ func (b *Breaker) Snapshot(now clock.Instant) Snapshot {
 		s.Refused = b.extra.refused.sum()
 		s.Probes, s.InFlight = b.extra.probes.out, b.extra.watched.out
 	}
+	if r := b.rules.Load(); r.Consecutive > 0 && counts(s.State) {
+		s.Run, s.RunOpens = int(b.runLength()), tooLong(b, now, r)
+	}
 	if c := s.Counts; s.State != HalfOpen && c.Calls >= b.rules.Load().minCalls() {
 		s.FailureRate, s.SlowRate = min(rate(c.Failures, c.Calls), 1), min(rate(c.Slow, c.Calls), 1)
 	}

@@ -142,14 +142,14 @@ func (l partitionLog) BreakerMoved(c breaker.Change) {
 		Partition: l.partition,
 		Numbers: &policy.Numbers{
 			Calls: c.Counts.Calls, Failures: c.Counts.Failures, Slows: c.Counts.Slow,
-			Rule: bound(rules, c.Cause),
+			Rule: bound(rules, &c),
 		},
 	})
 }
 
-// bound is the setting that decides where a breaker moves for that cause, or zero.
-func bound(r *breaker.Rules, c policy.BreakerCause) float64 {
-	switch c {
+// bound is what decides where a breaker moves for that cause, or zero.
+func bound(r *breaker.Rules, c *breaker.Change) float64 {
+	switch c.Cause {
 	case breaker.FailureRate:
 		return r.FailureRate
 	case breaker.SlowRate:
@@ -157,7 +157,7 @@ func bound(r *breaker.Rules, c policy.BreakerCause) float64 {
 	case breaker.Failures:
 		return float64(r.Failures)
 	case breaker.Consecutive:
-		return float64(r.Consecutive)
+		return float64(c.InRow)
 	}
 	return 0
 }

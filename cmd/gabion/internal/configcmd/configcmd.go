@@ -42,8 +42,9 @@ explain  says of every effective value where it comes from, and what follows
   --live URL         show also what a running program's page says of the budget
                      for retries now: how many are left, and how many of the
                      last 50 helped. It says too how many calls may be out at
-                     once, and how many found no slot. URL is the page's, such
-                     as http://127.0.0.1:8080/debug/gabion/
+                     once, how many found no slot, and whether the breaker
+                     opens at another row of failures than the file says. URL
+                     is the page's, such as http://127.0.0.1:8080/debug/gabion/
   --json             write JSON
   --reveal           show what variables hold, not how the file writes it
 

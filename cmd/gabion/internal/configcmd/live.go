@@ -36,10 +36,11 @@ type state struct {
 		Slots *struct {
 			Text string `json:"text"` // empty on pages of before
 		} `json:"slots"`
+		Breaker string `json:"breaker"` // empty where it is as the policy says
 	} `json:"tiles"`
 }
 
-// levelsOf returns what the page at an address says of the budgets and the room of the dependencies that
+// levelsOf returns what the page at an address says of the budgets, the room and the breakers of the dependencies that
 // the lines are about. It is an error if the page has none of them.
 func levelsOf(ctx context.Context, address string, lines []line) ([]note, error) {
 	texts, err := askPage(ctx, address)
@@ -106,6 +107,9 @@ func askPage(ctx context.Context, address string) (map[string]string, error) {
 		}
 		if t.Slots != nil && t.Slots.Text != "" {
 			texts[t.Name] += ". Room: " + operator.Text(t.Slots.Text)
+		}
+		if t.Breaker != "" {
+			texts[t.Name] += ". " + strings.ToUpper(t.Breaker[:1]) + operator.Text(t.Breaker[1:])
 		}
 	}
 	return texts, nil

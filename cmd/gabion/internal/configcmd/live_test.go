@@ -34,6 +34,9 @@ func running(t *testing.T) (address string) {
 	mux.HandleFunc("/hangs/", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	mux.HandleFunc("/text/", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("hello")) })
 	mux.HandleFunc("/newer/", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(`{"version":2}`)) })
+	mux.HandleFunc("/rows/", func(w http.ResponseWriter, _ *http.Request) {
+		w.Write([]byte(`{"version":1,"tiles":[{"name":"payments","breaker":"breaker: it opens at 57 in a row (not 20)"}]}`))
+	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	payments, err := registry.Get("payments")
@@ -65,6 +68,7 @@ func TestExplainSaysWhatThePageSays(t *testing.T) {
 		{"the whole file", "--live " + url + "/debug/gabion/", 0, sentence, ""},
 		{"what is left", "--live " + url + "/debug/gabion/ payments.retry.budget", 0, helped, ""},
 		{"how many calls find room", "--live " + url + "/debug/gabion/ payments", 0, sentence + ". " + room, ""},
+		{"a breaker that another row opens", "--live " + url + "/rows/ payments", 0, "nothing is sent again. Breaker: it opens at 57 in a row (not 20)", ""},
 		{"an address without the slash", "--live=" + url + "/debug/gabion payments", 0, sentence, ""},
 		{"one that is never sent again", "users --live " + url + "/debug/gabion/", 0, "now: users: it has no budget there: nothing is sent again", ""},
 		{"not an address", "--live localhost:8080/debug/gabion/", 2, "", `"localhost:8080/debug/gabion/" is no address of a page: it begins with http:// or https://`},
