@@ -70,7 +70,11 @@ upstream: ## Run other projects' own tests with and without gabion in between, i
 
 .PHONY: servers
 servers: ## Install the servers and the clients of other languages that tests run against, where apt-get and npm may
-	@servers=0; .ci/servers || servers=$$?; .ci/clients && exit $$servers
+	@servers=0; .ci/servers || servers=$$?; $(MAKE) --no-print-directory clients && exit $$servers
+
+.PHONY: clients
+clients:
+	@.ci/clients
 
 .PHONY: check
 check: ## gofmt, go vet, the repository's own rules, tidy go.mod files, golangci-lint, the API's changes

@@ -20,7 +20,7 @@ import (
 // are remembered within the proxy's bound. The answers say what was done, as those of [Proxy.Handler] do. A refusal is an answer
 // too, so that the gateway neither repeats it nor makes a page of its own. There is an error where the gateway's client is gone.
 //
-// [Options.Telemetry] is told of the attempts, and not of the requests: those are the gateway's.
+// [Options.Telemetry] gets the attempts, and not the requests: those are the gateway's.
 //
 // Base sends the attempts and is not nil. It must not repeat requests. Where it is an *http.Transport, its DisableCompression should
 // be true. The error says that the registry has no dependency of that name. The transport is safe for concurrent use.

@@ -48,7 +48,7 @@ func Run(ctx context.Context, file *config.File, registry *gabion.Registry, now 
 	}
 	closeAdmin, err := r.admin(file.Proxy.Admin.Address)
 	if err != nil {
-		p.kill()
+		kill(p)
 		return err
 	}
 	defer closeAdmin()
@@ -58,7 +58,7 @@ func Run(ctx context.Context, file *config.File, registry *gabion.Registry, now 
 	go r.looks.pass(ctx, now)
 	watch := config.Watching{Apply: r.apply, Failed: r.failed, Interval: watchEach, Now: r.looks.now}
 	if err := config.Watch(ctx, file, watch); err != nil {
-		p.kill()
+		kill(p)
 		return err
 	}
 	p.options.Log.Info("draining", "in_flight", p.Stats().InFlight)
@@ -92,7 +92,7 @@ func flush(t Telemetry, over time.Time) {
 var ErrCut = errors.New("gabionproxy: the drain was over, and what was left was cut")
 
 // kill ends a proxy that served for a moment only.
-func (p *Proxy) kill() {
+func kill(p *Proxy) {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
 	p.Drain(over)

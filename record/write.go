@@ -36,26 +36,28 @@ type Writer struct {
 }
 
 // Option says something of a recording that its Writer can't know.
-type Option func(*recording.Options)
+type Option func(*options)
+
+type options = recording.Options
 
 // WithPolicies makes the recording name the policy of each dependency by its
 // [PolicyHash], also after a reload. The function is called at the first event of a
 // dependency and at each reload, outside every lock. Nil, and false from it, mean that a
 // policy is not known.
 func WithPolicies(of func(dependency string) (policy.Policy, bool)) Option {
-	return func(o *recording.Options) { o.Policies = of }
+	return func(o *options) { o.Policies = of }
 }
 
 // WithSettings makes the recording say the settings of each dependency and where they come from, so
 // that a reader needs no file. The function is called when that of [WithPolicies] is. Nil from it means
 // that they are not known.
 func WithSettings(of func(dependency string) []policy.Setting) Option {
-	return func(o *recording.Options) { o.Settings = of }
+	return func(o *options) { o.Settings = of }
 }
 
 // WithPolicyFile writes into the recording which file the policies were read from.
 func WithPolicyFile(path string) Option {
-	return func(o *recording.Options) { o.Header.PolicyFile = path }
+	return func(o *options) { o.Header.PolicyFile = path }
 }
 
 // NewWriter returns a Writer that writes to w, a line per Write; the first Write of each

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	gabionfleet "github.com/gabion-go/gabion/fleet"
 	"github.com/gabion-go/gabion/internal/fleetlook"
 )
 

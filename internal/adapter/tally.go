@@ -25,6 +25,7 @@ type PlainSuccess struct {
 // policy.KindAttemptSent. Where one is not, all of them get the events of all calls, and no Tally: so a
 // Tallier must count both alike. Of one call it never gets both.
 type Tallier interface {
+	// Observe is that of a gabion.Observer.
 	Observe(context.Context, policy.Event)
 
 	// Wants is that of a gabion.Selective.

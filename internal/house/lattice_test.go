@@ -32,8 +32,8 @@ type room struct {
 // entry in also needs a reason beside it.
 var plan = map[string]room{
 	"backoff":           {floor: words},
-	"internal/outcome":  {floor: words, also: []string{"policy"}}, // puts together what is said of one attempt
-	"internal/grpccode": {floor: words, also: []string{"policy"}}, // names values of a type that files and answers have
+	"internal/outcome":  {floor: words, also: []string{"policy", "internal/grpccode"}}, // puts together what is said of one attempt
+	"internal/grpccode": {floor: words, also: []string{"policy"}},                      // names values of a type that files and answers have
 	"internal/terms":    {floor: words},
 	"policy":            {floor: words, also: []string{"backoff", "internal/terms"}},                    // a policy holds one; and keeps to the bounds
 	"internal/why":      {floor: words, also: []string{"policy", "internal/breaker", "internal/terms"}}, // says in words what was decided

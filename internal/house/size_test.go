@@ -34,7 +34,7 @@ var large = map[string]excess{
 	"policy.Event":                {28, 0, "what one event says"},
 	"policy.Numbers":              {37, 0, "the counters of a snapshot"},
 	"internal/machine.Rules":      {30, 0, "the settings of a policy, resolved"},
-	"record.line":                 {28, 0, "a line of a recording, a field for each of policy.Event"},
+	"internal/recording.line":     {28, 0, "a line of a recording, a field for each of policy.Event"},
 	"lab/internal/scenario.Study": {26, 0, "what a run came to, as its JSON has it"},
 	"lab/internal/sim.attempt":    {28, 0, "what the simulator knows of an attempt in flight"},
 	"contrib/gabionprom.dependency": {33, 0,

@@ -24,7 +24,7 @@ type Database struct {
 	Add    func(context.Context) error         // makes an effect, in the transaction of the work whose context it gets
 	Exec   func(context.Context, string) error // runs a statement outside of work
 	Count  func(context.Context) (int, error)  // counts the effects, outside of work
-	Failed func(context.Context, error)        // tells the store of an error; nil if it hears of errors by itself
+	Failed func(context.Context, error)        // tells the store of an error; nil if it sees errors by itself
 	Wait   time.Duration                       // for how long a duplicate waits
 }
 
@@ -135,7 +135,7 @@ func Status(n int) http.HandlerFunc {
 	}
 }
 
-// tell tells the store of an error where it does not hear of them.
+// tell tells the store of an error where it does not see them.
 func (s *Shop) tell(ctx context.Context, err error) {
 	if s.DB.Failed != nil {
 		s.DB.Failed(ctx, err)

@@ -203,7 +203,7 @@ func (b Bank) Booked() (messages, bookings int) {
 	return messages, bookings
 }
 
-// WantOnce checks that so many messages were booked, and each once.
+// WantOnce checks that n messages were booked, and each once.
 func (b Bank) WantOnce(messages int) {
 	b.Helper()
 	if different, all := b.Booked(); all != messages || different != messages {
