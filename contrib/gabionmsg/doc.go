@@ -1,7 +1,7 @@
 // Package gabionmsg handles the messages of a Watermill router under the policy of a
 // [gabion.Dependency], and so those of every broker that Watermill has a Pub/Sub for.
 //
-//	c, err := consumer.New(billing, store, consumer.Options{Guarantee: idempotency.GuaranteeReexecute, Letters: letters})
+//	c, err := consumer.New(billing, store, consumer.Options{Guarantee: consumer.Reexecute, Letters: letters})
 //	…
 //	mw, err := gabionmsg.Middleware(c, gabionmsg.Options{})
 //	…

@@ -1,7 +1,7 @@
 // Package natsmsg consumes messages of NATS JetStream under the policy of a gabion.Dependency,
 // and publishes them.
 //
-//	c, err := consumer.New(billing, store, consumer.Options{Guarantee: idempotency.GuaranteeReexecute, Letters: letters})
+//	c, err := consumer.New(billing, store, consumer.Options{Guarantee: consumer.Reexecute, Letters: letters})
 //	…
 //	_, err = js.CreateOrUpdateConsumer(ctx, "ORDERS", natsmsg.Config(c, "billing"))
 //	…

@@ -107,7 +107,7 @@ func (r *rig) make() {
 	}
 	o := consumer.Options{Inbox: r.inbox, Letters: r.letters, Logger: quietLog, Grace: r.grace, GiveUpAfter: -1}
 	if r.inbox.Guarantee == 0 {
-		o.Guarantee = idempotency.GuaranteeHold
+		o.Guarantee = consumer.Hold
 	}
 	if r.bare {
 		o.Letters = nil

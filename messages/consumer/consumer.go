@@ -28,13 +28,31 @@ type Letters interface {
 	Put(ctx context.Context, l deadletter.Letter) error
 }
 
+// A Guarantee says what a failure of the work means: see [idempotency.Guarantee]. There is no
+// default, since each is wrong for some work.
+type Guarantee uint8
+
+const (
+	// Hold is for work that must not run twice. Work that fails is a dead letter with the reason
+	// outcome_unknown at once, whatever the policy's attempts, unless it called idempotency.NoEffect.
+	Hold Guarantee = iota + 1
+
+	// Reexecute is for work that may run twice. What failed comes again.
+	Reexecute
+
+	// Tx is for work whose effects are in the SQL database of the store, and happen once. What
+	// failed was rolled back and comes again.
+	Tx
+)
+
+// guarantees are those of package idempotency.
+var guarantees = map[Guarantee]idempotency.Guarantee{Hold: idempotency.GuaranteeHold, Reexecute: idempotency.GuaranteeReexecute, Tx: idempotency.GuaranteeTx}
+
 // Options is how a [Consumer] works. All but Guarantee may be zero; then no dead letters are kept.
 type Options struct {
 	// Guarantee says what a failure of the work means. It must be said, here or as the Guarantee
-	// of Inbox, whose zero value counts as not said: each is wrong for some work. Under
-	// idempotency.GuaranteeHold work that fails is a dead letter with the reason outcome_unknown at once, whatever the
-	// policy's attempts, unless it called idempotency.NoEffect. Under the others what failed comes again.
-	Guarantee idempotency.Guarantee
+	// of Inbox, whose zero value counts as not said.
+	Guarantee Guarantee
 
 	// GiveUpAfter is how long a message is tried at least before it is a dead letter since its work
 	// failed too often. Once its runs are used up it is tried on, at most a sixteenth of that
@@ -128,12 +146,14 @@ func New(d *gabion.Dependency, store idempotency.Store, o Options) (*Consumer, e
 
 // guarantee returns what Guarantee and that of Inbox say together.
 func (o *Options) guarantee() (idempotency.Guarantee, error) {
-	g := o.Guarantee
+	g, said := guarantees[o.Guarantee]
 	switch {
-	case g == 0 && o.Inbox.Guarantee == 0:
-		return 0, errors.New("guarantee: it is missing: say idempotency.GuaranteeTx (the work's effects are in the store's SQL database), GuaranteeReexecute (the work may run twice) or GuaranteeHold (it must not: what fails is a dead letter at once)")
-	case g == 0:
+	case o.Guarantee == 0 && o.Inbox.Guarantee == 0:
+		return 0, errors.New("guarantee: it is missing: say Tx (the work's effects are in the store's SQL database), Reexecute (the work may run twice) or Hold (it must not: what fails is a dead letter at once)")
+	case o.Guarantee == 0:
 		return o.Inbox.Guarantee, nil
+	case !said:
+		return 0, fmt.Errorf("guarantee: there is no %d", o.Guarantee)
 	case o.Inbox.Guarantee != 0 && o.Inbox.Guarantee != g:
 		return 0, fmt.Errorf("guarantee: it is %v, and %v in Inbox", g, o.Inbox.Guarantee)
 	}

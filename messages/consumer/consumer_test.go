@@ -130,7 +130,7 @@ func newDesk(t *testing.T, p policy.Policy, o consumer.Options) *desk {
 		o.Inbox.RunnerConfig = reexecute
 	}
 	if o.Letters = k.letters; o.Inbox.Guarantee == 0 {
-		o.Guarantee = idempotency.GuaranteeHold
+		o.Guarantee = consumer.Hold
 	}
 	if o.GiveUpAfter == 0 { // runs decide
 		o.GiveUpAfter = -1

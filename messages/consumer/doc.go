@@ -2,7 +2,7 @@
 // between an adapter for a broker and the work:
 //
 //	billing := gabion.New("billing", policy.Policy{…})
-//	c, err := consumer.New(billing, store, consumer.Options{Guarantee: idempotency.GuaranteeReexecute, Letters: letters})
+//	c, err := consumer.New(billing, store, consumer.Options{Guarantee: consumer.Reexecute, Letters: letters})
 //	…
 //	d := c.Handle(ctx, m, work) // ack, later, or dead: tell the broker
 //
@@ -14,7 +14,7 @@
 // waiting.
 //
 // The work runs in an [inbox.Inbox]: what was done is not done again. Its guarantee decides whether
-// work that failed may run again: under [idempotency.GuaranteeHold] it may not, since it may have had its effect. A message
+// work that failed may run again: under [Hold] it may not, since it may have had its effect. A message
 // that is given up is put into a [deadletter.Store], with what happened at each attempt, before the
 // broker may forget it. [Consumer.Redrive] takes it up again when an operator orders it.
 package consumer

@@ -96,12 +96,12 @@ func TestTheGuaranteeMustBeSaid(t *testing.T) {
 		}
 	}
 	quietly := inbox.Options{RunnerConfig: idempotency.RunnerConfig{Observer: quiet{}}}
-	for _, o := range []consumer.Options{{Guarantee: idempotency.GuaranteeHold, Inbox: quietly}, {Guarantee: idempotency.GuaranteeReexecute, Inbox: quietly}, {Inbox: inbox.Options{RunnerConfig: reexecute}}} {
+	for _, o := range []consumer.Options{{Guarantee: consumer.Hold, Inbox: quietly}, {Guarantee: consumer.Reexecute, Inbox: quietly}, {Inbox: inbox.Options{RunnerConfig: reexecute}}} {
 		if err := make(o); err != nil {
 			t.Error(err)
 		}
 	}
-	for _, o := range []consumer.Options{{Guarantee: 9}, {Guarantee: idempotency.GuaranteeHold, Inbox: inbox.Options{RunnerConfig: reexecute}}} {
+	for _, o := range []consumer.Options{{Guarantee: 9}, {Guarantee: consumer.Hold, Inbox: inbox.Options{RunnerConfig: reexecute}}} {
 		if make(o) == nil {
 			t.Errorf("%+v passed", o)
 		}

@@ -283,7 +283,7 @@ func (hanging) Get(ctx context.Context, _ idempotency.ID) (idempotency.Record, e
 func TestALetterWhoseResolutionHangsIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newDesk(t, unguarded, consumer.Options{})
-		c, err := consumer.New(k.d, hanging{idempotency.NewMemoryStore(0, 0)}, consumer.Options{Guarantee: idempotency.GuaranteeHold, GiveUpAfter: -1, Letters: k.letters, Inbox: inbox.Options{RunnerConfig: hold}})
+		c, err := consumer.New(k.d, hanging{idempotency.NewMemoryStore(0, 0)}, consumer.Options{Guarantee: consumer.Hold, GiveUpAfter: -1, Letters: k.letters, Inbox: inbox.Options{RunnerConfig: hold}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -204,7 +204,7 @@ func (s deaf) Apply(ctx context.Context, ref idempotency.Ref, c idempotency.Chan
 func TestAResolvedLetterWhoseRunIsNotOnRecordIsUnresolved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newDesk(t, unguarded, consumer.Options{})
-		c, err := consumer.New(k.d, deaf{idempotency.NewMemoryStore(0, 0)}, consumer.Options{Guarantee: idempotency.GuaranteeHold, GiveUpAfter: -1, Letters: k.letters, Inbox: inbox.Options{RunnerConfig: hold}})
+		c, err := consumer.New(k.d, deaf{idempotency.NewMemoryStore(0, 0)}, consumer.Options{Guarantee: consumer.Hold, GiveUpAfter: -1, Letters: k.letters, Inbox: inbox.Options{RunnerConfig: hold}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -91,7 +91,7 @@ func Ends(t *testing.T, open func(t *testing.T) Broker) {
 	if testing.Short() {
 		t.Skip("long: it waits for what hangs. consumer.TestEveryMessageHasItsEndWhateverItsWorkDoes is short")
 	}
-	for name, g := range map[string]idempotency.Guarantee{"hold": idempotency.GuaranteeHold, "reexecute": idempotency.GuaranteeReexecute, "tx": idempotency.GuaranteeTx} {
+	for name, g := range map[string]consumer.Guarantee{"hold": consumer.Hold, "reexecute": consumer.Reexecute, "tx": consumer.Tx} {
 		t.Run(name, func(t *testing.T) { newCourt(t, open(t), g).sit() })
 	}
 }
@@ -112,7 +112,7 @@ type court struct {
 	outlived int // events
 }
 
-func newCourt(t *testing.T, b Broker, g idempotency.Guarantee) *court {
+func newCourt(t *testing.T, b Broker, g consumer.Guarantee) *court {
 	t.Helper()
 	c := &court{T: t, Broker: b, good: 100, over: make(chan struct{}), done: map[string]time.Time{}}
 	var store idempotency.Store = idempotency.NewMemoryStore(0, 0)
@@ -120,7 +120,7 @@ func newCourt(t *testing.T, b Broker, g idempotency.Guarantee) *court {
 	if soak() {
 		c.good = 1000
 	}
-	if g == idempotency.GuaranteeTx {
+	if g == consumer.Tx {
 		c.bank, store = openBank(t)
 	}
 	if c.letters, err = deadletter.NewMemory(deadletter.Options{}); err != nil {

@@ -31,7 +31,7 @@ const (
 	kindVar  = "WATERMILL_KIND"
 	urlVar   = "WATERMILL_URL"
 	dirVar   = "WATERMILL_DIR"
-	holdsVar = "WATERMILL_GUARANTEE" // an idempotency.Guarantee
+	holdsVar = "WATERMILL_GUARANTEE" // a consumer.Guarantee
 )
 
 // points are the places where a consumer is killed: before the work, in it, between COMMIT and
@@ -74,9 +74,9 @@ func isPoison(key string) bool {
 }
 
 // guarantee is what this process was told.
-func guarantee() idempotency.Guarantee {
+func guarantee() consumer.Guarantee {
 	n, _ := strconv.Atoi(os.Getenv(holdsVar))
-	return idempotency.Guarantee(n)
+	return consumer.Guarantee(n)
 }
 
 // charge is the work: a booking, which fails now and then after it was made.
@@ -84,7 +84,7 @@ func charge(ctx context.Context, in execer, msg *wm.Message) error {
 	key := keyOf(msg)
 	if key == "0" && mortal.Place() == exits {
 		var err error
-		if guarantee() == idempotency.GuaranteeTx {
+		if guarantee() == consumer.Tx {
 			_, err = in.ExecContext(ctx, "INSERT INTO bookings VALUES (?, ?)", key, "by work that ends its process")
 		}
 		if err == nil {
@@ -183,7 +183,7 @@ func guarded(router *wm.Router, l *line, db *sql.DB, store idempotency.Store) er
 		}
 		router.AddConsumerHandler(topic, topic, gabionmsg.Subscriber(sub, c), func(msg *wm.Message) error {
 			var in execer = db
-			if guarantee() == idempotency.GuaranteeTx {
+			if guarantee() == consumer.Tx {
 				in = sqlstore.TxFrom(msg.Context())
 			}
 			return charge(msg.Context(), in, msg)

@@ -11,8 +11,8 @@ import (
 	wm "github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/gabion-go/gabion/e2e/messages/mortal"
-	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/internal/testservers"
+	"github.com/gabion-go/gabion/messages/consumer"
 	"github.com/gabion-go/gabion/messages/message"
 )
 
@@ -24,13 +24,13 @@ type rig struct {
 	dir    string
 	bank   mortal.Bank
 	line   *line
-	holds  idempotency.Guarantee
+	holds  consumer.Guarantee
 }
 
 func newRig(t *testing.T, name string) *rig {
 	t.Helper()
 	k := kinds[name]
-	r := &rig{T: t, name: name, broker: k.start(t), dir: t.TempDir(), holds: idempotency.GuaranteeTx}
+	r := &rig{T: t, name: name, broker: k.start(t), dir: t.TempDir(), holds: consumer.Tx}
 	db, _, err := mortal.OpenBank(t.Context(), r.dir)
 	if err != nil {
 		t.Fatal(err)
@@ -197,15 +197,15 @@ func TestAnOrderThatEndsItsProcessIsGivenUp(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		broker string
-		holds  idempotency.Guarantee
+		holds  consumer.Guarantee
 		runs   int
 	}{
-		"redis streams, tx":        {"redis streams", idempotency.GuaranteeTx, exitRuns},
-		"redis streams, reexecute": {"redis streams", idempotency.GuaranteeReexecute, exitRuns},
-		"redis streams, hold":      {"redis streams", idempotency.GuaranteeHold, 1},
-		"postgresql, tx":           {"postgresql", idempotency.GuaranteeTx, exitRuns},
-		"postgresql, reexecute":    {"postgresql", idempotency.GuaranteeReexecute, exitRuns},
-		"postgresql, hold":         {"postgresql", idempotency.GuaranteeHold, 1},
+		"redis streams, tx":        {"redis streams", consumer.Tx, exitRuns},
+		"redis streams, reexecute": {"redis streams", consumer.Reexecute, exitRuns},
+		"redis streams, hold":      {"redis streams", consumer.Hold, 1},
+		"postgresql, tx":           {"postgresql", consumer.Tx, exitRuns},
+		"postgresql, reexecute":    {"postgresql", consumer.Reexecute, exitRuns},
+		"postgresql, hold":         {"postgresql", consumer.Hold, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, c.broker)

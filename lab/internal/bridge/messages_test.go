@@ -138,7 +138,7 @@ func (c *consuming) here(t *testing.T) (got came) {
 	in := inbox.Options{Visibility: c.visibility}
 	in.Guarantee = guarantee
 	in.Observer = silent{} // the store is not durable, and says so
-	of, err := consumer.New(d, idempotency.NewMemoryStore(10, 1<<20), consumer.Options{Guarantee: map[bool]idempotency.Guarantee{true: idempotency.GuaranteeHold, false: idempotency.GuaranteeReexecute}[guarantee == idempotency.GuaranteeHold], GiveUpAfter: -1, Inbox: in})
+	of, err := consumer.New(d, idempotency.NewMemoryStore(10, 1<<20), consumer.Options{Guarantee: map[bool]consumer.Guarantee{true: consumer.Hold, false: consumer.Reexecute}[guarantee == idempotency.GuaranteeHold], GiveUpAfter: -1, Inbox: in})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func billing(t *testing.T, n int, g idempotency.Guarantee, down error) (*bank, d
 	}
 	c, err := consumer.New(gabion.New("billing", policy.Policy{Breaker: policy.Breaker{MinCalls: 1 << 20, Consecutive: policy.Off}}), idempotency.NewMemoryStore(0, 0), consumer.Options{
 		Letters: letters, Logger: slog.New(slog.DiscardHandler), GiveUpAfter: -1,
-		Guarantee: map[idempotency.Guarantee]idempotency.Guarantee{idempotency.GuaranteeHold: idempotency.GuaranteeHold}[g],
+		Guarantee: map[idempotency.Guarantee]consumer.Guarantee{idempotency.GuaranteeHold: consumer.Hold}[g],
 		Inbox:     inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: g, Observer: idempotency.LogTo(slog.New(slog.DiscardHandler))}},
 	})
 	if err != nil {
