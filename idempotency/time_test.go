@@ -261,21 +261,24 @@ func TestLostClaimIsGivenBack(t *testing.T) {
 func TestStoreThatIsDownIsAskedApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Config{}, answer(200, "done"))
+		deaf := &deafStore{Store: r.store}
+		r.h.store = deaf
+		deaf.deaf.Store(&errDown)
 		const requests = 8
 		apart := map[time.Duration]bool{}
 		for range requests {
-			deaf := &deafStore{Store: r.store}
-			r.h.store = deaf
-			deaf.deaf.Store(&errDown)
 			start := time.Now()
 			r.wantProblem(r.send(post("k", "x")), 503, problemStoreUnavailable)
 			pass(time.Hour)
+			deaf.mu.Lock()
 			if n := len(deaf.asked); n != claimTries+laterTries {
 				t.Errorf("the store was asked %d times for one request, want %d", n, claimTries+laterTries)
 			}
 			for _, at := range deaf.asked[1:] {
 				apart[at.Sub(start)] = true
 			}
+			deaf.asked = nil
+			deaf.mu.Unlock()
 		}
 		if most := requests * (claimTries + laterTries - 1); len(apart) < most/2 {
 			t.Errorf("%d requests asked again at %d different times, want some %d", requests, len(apart), most)

@@ -10,6 +10,7 @@ import (
 	"net/http/httptrace"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,17 +24,23 @@ const short = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 // ask sends a request and returns what the trace of it saw, in its order.
 func ask(t *testing.T, rt http.RoundTripper, ctx context.Context, method string, body io.Reader, keyed bool) (saw string, err error) {
 	t.Helper()
+	var mu sync.Mutex // a request is still written when its time is over
 	var all []string
+	add := func(word string) {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, word)
+	}
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn: func(string) { all = append(all, "get") },
+		GetConn: func(string) { add("get") },
 		GotConn: func(i httptrace.GotConnInfo) {
 			if i.Reused {
-				all = append(all, "reused")
+				add("reused")
 			} else {
-				all = append(all, "new")
+				add("new")
 			}
 		},
-		WroteHeaders: func() { all = append(all, "wrote") },
+		WroteHeaders: func() { add("wrote") },
 	})
 	req, _ := http.NewRequestWithContext(ctx, method, "http://server.example/", body)
 	if keyed {
@@ -44,6 +51,8 @@ func ask(t *testing.T, rt http.RoundTripper, ctx context.Context, method string,
 		_, err = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	return strings.Join(all, " "), err
 }
 
