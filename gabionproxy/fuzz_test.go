@@ -19,13 +19,20 @@ import (
 	"github.com/gabion-go/gabion/internal/testproxy"
 )
 
-// panics counts the lines of a log that tell of one.
-type panics struct{ n atomic.Int64 }
+// said is a proxy's log. A request's line comes when it is no longer in flight.
+type said struct {
+	panics atomic.Int64
+	line   chan struct{} // one was written since this was read
+}
 
 // Write implements [io.Writer].
-func (p *panics) Write(line []byte) (int, error) {
+func (s *said) Write(line []byte) (int, error) {
 	if bytes.Contains(line, []byte("panic")) {
-		p.n.Add(1)
+		s.panics.Add(1)
+	}
+	select {
+	case s.line <- struct{}{}:
+	default:
 	}
 	return len(line), nil
 }
@@ -67,10 +74,11 @@ func FuzzBytesOfBothSides(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	store, said := idempotency.NewMemoryStore(0, 0), new(panics)
+	store, log := idempotency.NewMemoryStore(0, 0), &said{line: make(chan struct{}, 1)}
+	file.Proxy.AccessLog = true
 	p, err := gabionproxy.New(file.Proxy, registry, gabionproxy.Options{
 		Store: func(string) (idempotency.Store, error) { return store, nil },
-		Log:   slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Log:   slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err == nil {
 		err = p.Start()
@@ -115,15 +123,17 @@ func FuzzBytesOfBothSides(f *testing.F) {
 			}
 		}
 		conn.Close()
-		for end := time.Now().Add(20 * time.Second); p.Stats().InFlight > 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
+		for p.Stats().InFlight > 0 {
+			select {
+			case <-log.line:
+			case <-time.After(20 * time.Second):
 				t.Fatalf("the request is still served: %+v", p.Stats())
 			}
 		}
 		if err := broken.Swap(nil); err != nil {
 			t.Errorf("the server got what is no request: %v", *err)
 		}
-		if n := said.n.Swap(0); n > 0 {
+		if n := log.panics.Swap(0); n > 0 {
 			t.Errorf("%d panics", n)
 		}
 	})

@@ -2,11 +2,10 @@ package quota
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -124,7 +123,7 @@ func mixed(r *rand.Rand) float64 {
 }
 
 // together drives all runs at the same time: each has a provider of its own, and they hardly need a processor.
-func together(t *testing.T, runs []run, amount float64, span time.Duration, spans int) []figures {
+func together(t testing.TB, runs []run, amount float64, span time.Duration, spans int) []figures {
 	all := make([]figures, len(runs))
 	var wg sync.WaitGroup
 	for i, r := range runs {
@@ -154,13 +153,11 @@ func TestProcessesThatShareAQuota(t *testing.T) {
 	}
 }
 
-// GABION_MEASURE=3 go test ./e2e/quota -v measures a quota of a minute for three minutes, after one that does not count. It
-// writes the table of docs/quotas.md.
-func TestMeasure(t *testing.T) {
-	minutes, _ := strconv.Atoi(os.Getenv("GABION_MEASURE"))
-	if minutes < 1 {
-		t.Skip("set GABION_MEASURE to the number of minutes, and have one more")
-	}
+// measured is for how many minutes a quota is measured, after one that does not count.
+var measured = flag.Int("minutes", 2, "for how many minutes BenchmarkQuotas measures")
+
+// BenchmarkQuotas writes the table of docs/quotas.md. Its runs go side by side, once.
+func BenchmarkQuotas(b *testing.B) {
 	var runs []run
 	for _, n := range []struct{ processes, workers int }{{1, 40}, {10, 4}, {50, 2}} {
 		for _, c := range []client{openAI, anthropicSDK, netHTTP} {
@@ -176,13 +173,13 @@ func TestMeasure(t *testing.T) {
 			runs = append(runs, run{openAI, byHand, n.processes, n.workers, wrong})
 		}
 	}
-	var b strings.Builder
-	b.WriteString(heading)
-	for _, f := range together(t, runs, 200_000, time.Minute, minutes) {
-		fmt.Fprintf(&b, "\n%v", f)
+	var table strings.Builder
+	table.WriteString(heading)
+	for _, f := range together(b, runs, 200_000, time.Minute, *measured) {
+		fmt.Fprintf(&table, "\n%v", f)
 		if f.way.name == withWords.name && (f.lost > 0.03 || f.refused > 0.005) {
-			t.Errorf("want 3 %% lost at most, and 0.5 %% refused at most: %v", f)
+			b.Errorf("want 3 %% lost at most, and 0.5 %% refused at most: %v", f)
 		}
 	}
-	t.Log("\n" + b.String())
+	b.Log("\n" + table.String())
 }

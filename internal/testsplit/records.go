@@ -69,6 +69,7 @@ type history struct {
 	lease  time.Duration
 	lasts  time.Duration
 	sum    *tally
+	asked  chan struct{} // a store was asked; full while it was not read
 
 	mu      sync.Mutex // guards all below
 	keys    map[string]idempotency.Claim
@@ -79,7 +80,7 @@ type history struct {
 
 func newHistory(t *testing.T, r Records, lease time.Duration, sum *tally) *history {
 	h := &history{
-		T: t, Records: r, lease: lease, lasts: 6 * lease, sum: sum, keys: map[string]idempotency.Claim{},
+		T: t, Records: r, lease: lease, lasts: 6 * lease, sum: sum, asked: make(chan struct{}, 1), keys: map[string]idempotency.Claim{},
 		effects: map[string][]int64{}, done: map[string]int64{}, replays: map[string]string{},
 	}
 	for range 3 {
@@ -100,21 +101,39 @@ func (h *history) run() {
 			all.Go(func() { h.work(s) })
 		}
 	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		all.Wait()
+	}()
 	for !h.over() {
 		fault := append(h.Faults, testproxy.Fault{})[rand.IntN(len(h.Faults)+1)]
 		if fault.Requests == testproxy.Delay {
 			fault.Most = 2 * h.lease
 		}
 		h.nets[rand.IntN(len(h.nets))].Set(fault)
-		time.Sleep(rand.N(h.lease / 3))
+		for range rand.IntN(40) { // calls of the stores under it
+			select {
+			case <-h.asked:
+			case <-done:
+			}
+		}
 	}
 	h.everywhere(testproxy.Fault{})
-	all.Wait()
-	time.Sleep(3 * h.lease)                   // what was delayed arrives, and leases end
+	<-done
+	h.pass(3 * h.lease)                       // what was delayed arrives, and leases end
 	h.everywhere(testproxy.Fault{Down: true}) // what has not by now never will
 	h.everywhere(testproxy.Fault{})
 	for key, c := range h.keys {
 		h.check(key, c)
+	}
+}
+
+// pass lets time pass, which is the server's own: its leases end in no bubble.
+func (h *history) pass(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-h.Context().Done():
 	}
 }
 
@@ -158,6 +177,10 @@ func (h *history) again(times int, do func(context.Context) error) (err error) {
 		ctx, cancel := context.WithTimeout(context.Background(), h.lease/2)
 		err = do(ctx)
 		cancel()
+		select {
+		case h.asked <- struct{}{}:
+		default:
+		}
 		if err == nil || errors.Is(err, idempotency.ErrLeaseLost) {
 			break
 		}
@@ -184,10 +207,10 @@ func (h *history) effect(s idempotency.Store, key string, ref idempotency.Ref) {
 	h.effects[key] = append(h.effects[key], ref.Token)
 	h.mu.Unlock()
 	if rand.IntN(2) == 0 {
-		time.Sleep(rand.N(2 * h.lease)) // some are overtaken
+		h.pass(rand.N(2 * h.lease)) // some are overtaken
 	}
 	if rand.IntN(3) == 0 {
-		h.again(1, func(ctx context.Context) error {
+		_ = h.again(1, func(ctx context.Context) error {
 			return s.Apply(ctx, ref, idempotency.Change{State: idempotency.StateRunning, Lease: h.lease})
 		})
 	}
@@ -225,7 +248,7 @@ func (h *history) check(key string, c idempotency.Claim) {
 	c.Owner = [16]byte{255, 255}
 	a, err := h.Direct.Begin(h.Context(), c)
 	for limit := time.Now().Add(time.Minute); err == nil && a.Decision == idempotency.DecisionInProgress && time.Now().Before(limit); {
-		time.Sleep(h.lease / 4) // a lease that was granted late
+		h.pass(max(a.Left, time.Millisecond)) // a lease that was granted late
 		a, err = h.Direct.Begin(h.Context(), c)
 	}
 	if err != nil || a.Decision == idempotency.DecisionInProgress { // I6
