@@ -69,7 +69,6 @@ type history struct {
 	lease  time.Duration
 	lasts  time.Duration
 	sum    *tally
-	asked  chan struct{} // a store was asked; full while it was not read
 
 	mu      sync.Mutex // guards all below
 	keys    map[string]idempotency.Claim
@@ -80,7 +79,7 @@ type history struct {
 
 func newHistory(t *testing.T, r Records, lease time.Duration, sum *tally) *history {
 	h := &history{
-		T: t, Records: r, lease: lease, lasts: 6 * lease, sum: sum, asked: make(chan struct{}, 1), keys: map[string]idempotency.Claim{},
+		T: t, Records: r, lease: lease, lasts: 6 * lease, sum: sum, keys: map[string]idempotency.Claim{},
 		effects: map[string][]int64{}, done: map[string]int64{}, replays: map[string]string{},
 	}
 	for range 3 {
@@ -101,26 +100,16 @@ func (h *history) run() {
 			all.Go(func() { h.work(s) })
 		}
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		all.Wait()
-	}()
 	for !h.over() {
 		fault := append(h.Faults, testproxy.Fault{})[rand.IntN(len(h.Faults)+1)]
 		if fault.Requests == testproxy.Delay {
 			fault.Most = 2 * h.lease
 		}
 		h.nets[rand.IntN(len(h.nets))].Set(fault)
-		for range rand.IntN(40) { // calls of the stores under it
-			select {
-			case <-h.asked:
-			case <-done:
-			}
-		}
+		h.pass(rand.N(h.lease / 3))
 	}
 	h.everywhere(testproxy.Fault{})
-	<-done
+	all.Wait()
 	h.pass(3 * h.lease)                       // what was delayed arrives, and leases end
 	h.everywhere(testproxy.Fault{Down: true}) // what has not by now never will
 	h.everywhere(testproxy.Fault{})
@@ -177,14 +166,11 @@ func (h *history) again(times int, do func(context.Context) error) (err error) {
 		ctx, cancel := context.WithTimeout(context.Background(), h.lease/2)
 		err = do(ctx)
 		cancel()
-		select {
-		case h.asked <- struct{}{}:
-		default:
-		}
 		if err == nil || errors.Is(err, idempotency.ErrLeaseLost) {
 			break
 		}
 		h.sum.unanswered.Add(1)
+		h.pass(time.Millisecond) // some stores say at once that there is no connection
 	}
 	return err
 }
