@@ -100,7 +100,7 @@ func Build(t testing.TB) string {
 		}
 	}
 	exe := filepath.Join(dir, "program")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", exe, ".") //nolint:gosec // the names are those of a directory made above
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", exe, ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go test -c: %v\n%s", err, out)
 	}
