@@ -304,7 +304,7 @@ func clockOf(id int) (at uint64, err error) {
 func repeat(c *kase) {
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	call := c.start()
-	for n := 0; n < 1000 || worked() < warm; n++ {
+	for n := 0; n < warmCalls || worked() < warm; n++ {
 		call()
 	}
 	runtime.UnlockOSThread()
@@ -318,6 +318,10 @@ func repeat(c *kase) {
 // warm is how long a child works before its calls are counted. A goroutine keeps a shard of the counters
 // for a millisecond, and the first hundred successes in each are timed.
 const warm = 60 * time.Millisecond
+
+// warmCalls is how many calls it makes at least. Go keeps what a type assertion found one time in 1,024, so that
+// with 1,000 calls some lines would still search.
+const warmCalls = 10_000
 
 // worked is how long this process has worked.
 func worked() time.Duration {
