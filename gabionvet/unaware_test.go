@@ -25,7 +25,7 @@ func TestMistakesPlantedUnaware(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, set := range []string{"one", "two", "three", "four", "five", "six", "seven", "eight", "nine"} {
+	for _, set := range []string{"one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "twelve"} {
 		t.Run(set, func(t *testing.T) {
 			list, err := os.ReadFile("testdata/src/unaware/" + set + "/mistakes.txt")
 			if err != nil {
