@@ -105,11 +105,13 @@ func runsWork(u *unit, call *ast.CallExpr) bool {
 // value, or an interface.
 func worksOut(u *unit, call *ast.CallExpr) bool {
 	sig, is := signature(u.typeOf(call.Fun))
+	return is && canFail(sig) && takesContext(sig) && givesContextOut(u, call)
+}
+
+// givesContextOut reports whether a function of the package gives a context to what is not seen and can fail.
+func givesContextOut(u *unit, call *ast.CallExpr) bool {
 	t := u.targets[call]
-	if !is || t == nil || !canFail(sig) || !takesContext(sig) {
-		return false
-	}
-	return slices.ContainsFunc(directCalls(t.body), func(inner *ast.CallExpr) bool {
+	return t != nil && slices.ContainsFunc(directCalls(t.body), func(inner *ast.CallExpr) bool {
 		of, is := signature(u.typeOf(inner.Fun))
 		return is && takesContext(of) && isDynamic(u, inner)
 	})

@@ -6,12 +6,23 @@ import (
 	"go/types"
 	"regexp"
 	"slices"
+
+	"golang.org/x/tools/go/ast/inspector"
 )
 
-// waitWithoutCap is G139.
+// waitWithoutCap is G139. The loop may be one that goes on after a success too, as those that connect again.
 func waitWithoutCap(c *check) {
-	for _, l := range c.loops {
-		if counted(c, l) {
+	loops := slices.Clone(c.loops)
+	c.root.Inspect([]ast.Node{(*ast.ForStmt)(nil)}, func(at inspector.Cursor) bool {
+		loop := at.Node().(*ast.ForStmt)
+		l := &retryLoop{stmt: loop, body: loop.Body, cursor: at}
+		c.findWaits(l)
+		l.waits = slices.DeleteFunc(l.waits, func(w wait) bool { return innermost(c, w.node) != ast.Node(loop) })
+		loops = append(loops, l)
+		return true
+	})
+	for _, l := range loops {
+		if len(l.waits) == 0 || counted(c, l) {
 			continue
 		}
 		for _, w := range l.waits {
@@ -22,6 +33,16 @@ func waitWithoutCap(c *check) {
 			}
 		}
 	}
+}
+
+// innermost returns the loop in which a node stands.
+func innermost(c *check, n ast.Node) ast.Node {
+	if at, found := c.root.FindNode(n); found {
+		for e := range at.Enclosing((*ast.ForStmt)(nil), (*ast.RangeStmt)(nil)) {
+			return e.Node()
+		}
+	}
+	return nil
 }
 
 // counted reports whether a loop compares something that changes in it, as a number of attempts, or a time.

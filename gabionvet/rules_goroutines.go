@@ -213,7 +213,7 @@ func requestOutlived(c *check) {
 			return true
 		}
 		for _, call := range calls(at.Node(), true) {
-			if len(call.Args) == 0 || !isContext(c.typeOf(call.Args[0])) || !c.isRemote(call) && !isDynamic(c.unit, call) && !takesRequestContext(c, call) {
+			if len(call.Args) == 0 || !isContext(c.typeOf(call.Args[0])) || !c.isRemote(call) && !isDynamic(c.unit, call) && !givesContextOut(c.unit, call) && !takesRequestContext(c, call) {
 				continue
 			}
 			for _, from := range append(sources(c.unit, call.Args[0], nil), call.Args[0]) {

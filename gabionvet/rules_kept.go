@@ -2,6 +2,8 @@ package gabionvet
 
 import (
 	"go/ast"
+	"go/constant"
+	"go/token"
 	"go/types"
 	"regexp"
 	"slices"
@@ -93,6 +95,11 @@ func oneTimeoutForAll(c *check) {
 				return
 			}
 			name, v := source(as.Lhs[0]), c.object(as.Lhs[0])
+			if inner := noShorter(c, l, v, call); inner != nil {
+				c.report(inner, nil, "this timeout of an attempt is no shorter than the one on line %d that all attempts share: an attempt that hangs uses up all of the time, and none follows it; "+
+					"give an attempt a part of it", c.fset.Position(call.Pos()).Line)
+				return
+			}
 			if !attemptUses(c, l, v) || !forOneAttempt.MatchString(source(call.Args[1])+" "+name) && !waitsForParent(c, l, call.Args[0], v) {
 				return
 			}
@@ -100,6 +107,29 @@ func oneTimeoutForAll(c *check) {
 				"make the context of an attempt in the loop", c.fset.Position(l.stmt.Pos()).Line)
 		})
 	}
+}
+
+// noShorter returns the call by which an attempt of a loop makes its timeout, if that is as long as the one of all attempts.
+func noShorter(c *check, l *retryLoop, whole types.Object, of *ast.CallExpr) *ast.CallExpr {
+	total := c.info.Types[of.Args[1]].Value
+	if total == nil || whole == nil {
+		return nil
+	}
+	for _, at := range reach(c.unit, l.body) {
+		if !c.is(at.call, "context.WithTimeout", "context.WithTimeoutCause") || len(at.call.Args) < 2 || !slices.Contains(l.attempts, at.top) && len(at.path) > 0 {
+			continue
+		}
+		own := c.info.Types[at.call.Args[1]].Value
+		if own == nil || !constant.Compare(own, token.GEQ, total) {
+			continue
+		}
+		for _, from := range append(sources(c.unit, at.call.Args[0], at.path), at.call.Args[0]) {
+			if from == ast.Expr(of) || c.object(from) == whole {
+				return at.call
+			}
+		}
+	}
+	return nil
 }
 
 // oneTimeoutForWork is the part of G138 for work that a function repeats: its name says that the timeout is for one attempt, and

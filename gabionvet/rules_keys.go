@@ -53,21 +53,22 @@ func checkKeys(c *check, r repeated, in *code, by *ast.CallExpr) {
 	}
 }
 
-// ifMissing reports whether a key is given under a condition, as where a request has none yet.
+// ifMissing reports whether a key is given under a condition, as where a request has none yet. What is asked of an error or of the
+// request's method says nothing of that.
 func ifMissing(c *check, key ast.Expr) bool {
 	at, found := c.root.FindNode(key)
 	if !found {
 		return true
 	}
 	for e := range at.Enclosing((*ast.IfStmt)(nil)) {
-		if !mentions(e.Node().(*ast.IfStmt).Cond, errName) {
+		if cond := e.Node().(*ast.IfStmt).Cond; !mentions(cond, ofCall) || mentions(cond, keyText) {
 			return true
 		}
 	}
 	return false
 }
 
-var errName = regexp.MustCompile(`^err$`)
+var ofCall = regexp.MustCompile(`^(err|[mM]ethod|Method(Post|Put|Patch))$`)
 
 // numbered reports whether a value has the number of the attempt in it.
 func numbered(c *check, e ast.Expr, l *retryLoop, depth int) (found bool) {
@@ -203,7 +204,7 @@ func (u *unit) freshIn(e ast.Expr, code ast.Node, depth int) (found *ast.CallExp
 		case *ast.CallExpr:
 			switch {
 			case found != nil || !within(code, n.Pos()):
-			case isFresh(u, n):
+			case isFresh(u, n), hasTime(u, n, code):
 				found = n
 			case u.targets[n] != nil && freshResult(u, u.targets[n], depth+1):
 				found = n
@@ -277,6 +278,31 @@ func isFresh(u *unit, call *ast.CallExpr) bool {
 			return false
 		}
 	}
+}
+
+// hasTime reports whether a call writes down a value with a field that is the time at which it was made.
+func hasTime(u *unit, call *ast.CallExpr, code ast.Node) bool {
+	if !u.is(call, "encoding/json.Marshal", "encoding/json.MarshalIndent", "encoding/xml.Marshal", "fmt.Sprint", "fmt.Sprintf", "fmt.Sprintln", "fmt.Appendf") {
+		return false
+	}
+	return slices.ContainsFunc(call.Args, func(arg ast.Expr) bool {
+		return slices.ContainsFunc(sources(u, arg, nil), func(from ast.Expr) (has bool) {
+			if !within(code, from.Pos()) {
+				return false
+			}
+			if p, is := from.(*ast.UnaryExpr); is {
+				from = p.X
+			}
+			lit, is := from.(*ast.CompositeLit)
+			return is && slices.ContainsFunc(lit.Elts, func(e ast.Expr) bool {
+				if kv, is := e.(*ast.KeyValueExpr); is {
+					e = kv.Value
+				}
+				return typeName(u.typeOf(e)) == "time.Time" && slices.ContainsFunc(calls(e, true), func(now *ast.CallExpr) bool { return u.is(now, "time.Now") }) &&
+					!slices.ContainsFunc(calls(e, true), func(cut *ast.CallExpr) bool { return u.is(cut, "(time.Time).Truncate", "(time.Time).Round") })
+			})
+		})
+	})
 }
 
 // filled returns the call that fills a variable with random bytes.

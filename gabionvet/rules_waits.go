@@ -14,6 +14,7 @@ import (
 
 // deadContext is G132.
 func deadContext(c *check) {
+	endsWithMaker(c)
 	c.root.Inspect([]ast.Node{(*ast.IfStmt)(nil), (*ast.CommClause)(nil)}, func(at inspector.Cursor) bool {
 		if !c.looksAt(at.Node().Pos()) {
 			return true
@@ -40,6 +41,63 @@ func deadContext(c *check) {
 		}
 		return true
 	})
+}
+
+// endsWithMaker is the part of G132 for a context with a timeout that a constructor leaves in what it makes: the time is that of one
+// call, it runs from the making on, and it is over for all later calls.
+func endsWithMaker(c *check) {
+	c.root.Inspect([]ast.Node{(*ast.FuncDecl)(nil)}, func(at inspector.Cursor) bool {
+		decl := at.Node().(*ast.FuncDecl)
+		if decl.Recv != nil || decl.Body == nil || !makerName.MatchString(decl.Name.Name) || !c.looksAt(decl.Pos()) {
+			return true
+		}
+		own(decl.Body, func(n ast.Node) {
+			as, is := n.(*ast.AssignStmt)
+			if !is || len(as.Rhs) != 1 || len(as.Lhs) != 2 {
+				return
+			}
+			call, is := as.Rhs[0].(*ast.CallExpr)
+			if !is || !c.is(call, "context.WithTimeout", "context.WithTimeoutCause") {
+				return
+			}
+			if field := keptIn(c, c.object(as.Lhs[0]), decl); field != nil {
+				c.report(call, nil, "this timeout begins when %s makes its value, and %s keeps it for all calls: once it is over each of them fails at once, until the process starts anew; "+
+					"make the context of a call in the call", decl.Name.Name, field.Name())
+			}
+		})
+		return true
+	})
+}
+
+var (
+	makerName = regexp.MustCompile(`^(?i:new|open|connect|make|dial|init)([A-Z]|$)`)
+	ofOneCall = regexp.MustCompile(`(?i)req|call|op(eration)?$|session|job|task|run|attempt|watch|query|tx|trans|iter|stream|lease|test|batch|work`)
+)
+
+// keptIn returns the field in which a function keeps a context, if methods make calls with it, and what has the field is no single
+// call by its name.
+func keptIn(c *check, ctx types.Object, decl *ast.FuncDecl) *types.Var {
+	for _, use := range c.uses[ctx] {
+		kv, is := use.Parent().Node().(*ast.KeyValueExpr)
+		if !is || !within(decl, kv.Pos()) {
+			continue
+		}
+		lit, is := use.Parent().Parent().Node().(*ast.CompositeLit)
+		field, isVar := c.object(kv.Key).(*types.Var)
+		if !is || !isVar || ofOneCall.MatchString(typeName(c.typeOf(lit))) {
+			continue
+		}
+		for _, use := range c.uses[field] {
+			sel, is := use.Parent().Node().(*ast.SelectorExpr)
+			if !is || within(decl, sel.Pos()) {
+				continue
+			}
+			if call, is := use.Parent().Parent().Node().(*ast.CallExpr); is && len(call.Args) > 0 && call.Args[0] == ast.Expr(sel) && (takesRequestContext(c, call) || c.isRemote(call)) {
+				return field
+			}
+		}
+	}
+	return nil
 }
 
 // callsOut reports whether a call surely goes out: a function of the package only if it calls something that does.

@@ -25,7 +25,7 @@ func TestMistakesPlantedUnaware(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, set := range []string{"one", "two", "three", "four", "five", "six", "seven", "eight", "nine"} {
+	for _, set := range []string{"one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "twelve", "thirteen"} {
 		t.Run(set, func(t *testing.T) {
 			list, err := os.ReadFile("testdata/src/unaware/" + set + "/mistakes.txt")
 			if err != nil {
@@ -46,6 +46,9 @@ func TestMistakesPlantedUnaware(t *testing.T) {
 			}
 			found := map[string][]string{}
 			for _, r := range analysistest.Run(collected{t}, analysistest.TestData(), gabionvet.Everything, names...) {
+				if r.Err != nil {
+					t.Fatal(r.Err)
+				}
 				for _, e := range r.Pass.TypeErrors {
 					t.Errorf("%s does not type-check: %v", r.Pass.Pkg.Path(), e)
 				}

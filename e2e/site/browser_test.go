@@ -3,8 +3,10 @@ package site
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,8 +20,12 @@ import (
 // browser starts Chromium, or skips the test where it is missing.
 func browser(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	t.Cleanup(cancel)
+	ctx := t.Context()
+	if end, is := t.Deadline(); is {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-20*time.Second)) // to say what did not happen
+		t.Cleanup(cancel)
+	}
 	ctx, stop, err := chromium.Start(ctx)
 	if errors.Is(err, chromium.ErrMissing) {
 		testservers.Missing(t, "%v", err)
@@ -44,6 +50,50 @@ func read[T any](t *testing.T, ctx context.Context, script string) T {
 	return value
 }
 
+// typed waits until the index is there, types a word in the search, and waits for an entry of the list.
+const typed = `(async () => {
+	const list = document.querySelector(".md-search-result__list")
+	await fetch("search/search_index.json").then(r => r.text())
+	const input = document.querySelector(".md-search__input")
+	input.value = "bulkhead"
+	input.focus()
+	input.dispatchEvent(new KeyboardEvent("keyup", {bubbles: true}))
+	await fetch("typed")
+	const found = () => list.textContent.includes("Bulkhead")
+	await new Promise(done => {
+		new MutationObserver(() => found() && done()).observe(list, {childList: true, subtree: true})
+		if (found()) done()
+	})
+	return true
+})()`
+
+// searches looks for a word that is typed before the worker of the search runs, and after that.
+func searches(t *testing.T, ctx context.Context, site fs.FS) {
+	t.Helper()
+	files, late := http.FileServerFS(site), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/typed":
+			select {
+			case <-late:
+			default:
+				close(late)
+			}
+			return
+		case strings.HasPrefix(r.URL.Path, "/assets/javascripts/workers/"):
+			<-late
+		}
+		files.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	for _, when := range []string{"before", "after"} {
+		must(t, chromedp.Do(ctx, chromedp.EmulateViewport(1280, 900), chromedp.Navigate(server.URL+"/index.html")))
+		if _, err := chromedp.Run(ctx, chromedp.Evaluate[bool](typed, chromedp.EvalAwaitPromise)); err != nil {
+			t.Fatalf("a search for bulkhead, typed %s the worker has begun, finds nothing of it: %v", when, err)
+		}
+	}
+}
+
 func TestTheSiteInABrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: it builds the site")
@@ -52,18 +102,7 @@ func TestTheSiteInABrowser(t *testing.T) {
 	ctx := browser(t)
 	server := httptest.NewServer(http.FileServerFS(site))
 	defer server.Close()
-
-	must(t, chromedp.Do(ctx, chromedp.EmulateViewport(1280, 900), chromedp.Navigate(server.URL+"/index.html")))
-	_, err := chromedp.Run(ctx, chromedp.Poll[bool](`(() => {
-		const input = document.querySelector(".md-search__input");
-		input.focus();
-		input.value = "bulkhead";
-		input.dispatchEvent(new KeyboardEvent("keyup", {bubbles: true}));
-		return document.querySelector(".md-search-result__list").textContent.includes("Bulkhead");
-	})()`, chromedp.WithPollingInterval(200*time.Millisecond), chromedp.WithPollingTimeout(time.Minute)))
-	if err != nil {
-		t.Errorf("a search for bulkhead finds nothing of it: %v", err)
-	}
+	searches(t, ctx, site)
 
 	for _, c := range []struct {
 		scheme, want string

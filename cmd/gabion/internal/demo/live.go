@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -28,7 +27,7 @@ type live struct {
 	mu      sync.Mutex // guards all below
 	now     func() scene
 	runs    int
-	earlier []string  // the drawings of the runs that are over, the newest first
+	earlier []scene   // the drawings of the runs that are over, the newest first
 	looked  time.Time // when a browser last asked
 }
 
@@ -68,21 +67,21 @@ func goLive(address string, payments *gabion.Dependency) (*live, error) {
 func (l *live) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/gabion/", l.gabions)
-	page := func(path, kind string, serve func(w http.ResponseWriter)) {
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+	page := func(path, kind string, serve http.HandlerFunc) {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
 			h := w.Header()
 			h.Set("Content-Type", kind+"; charset=utf-8")
 			h.Set("Content-Security-Policy", pagePolicy)
 			h.Set("X-Content-Type-Options", "nosniff")
 			h.Set("Cache-Control", "no-store")
-			serve(w)
+			serve(w, r)
 		})
 	}
-	page("/{$}", "text/html", func(w http.ResponseWriter) {
+	page("/{$}", "text/html", func(w http.ResponseWriter, _ *http.Request) {
 		_ = pageHTML.Execute(w, struct{ InTime string }{fmt.Sprintf("%.0f s", inTime.Seconds())}) // the client may have left
 	})
 	for name, kind := range map[string]string{"page.css": "text/css", "page.js": "text/javascript"} {
-		page("/"+name, kind, func(w http.ResponseWriter) {
+		page("/"+name, kind, func(w http.ResponseWriter, _ *http.Request) {
 			text, _ := pageFiles.ReadFile(name) // it is built in
 			_, _ = w.Write(text)
 		})
@@ -93,23 +92,34 @@ func (l *live) routes() http.Handler {
 }
 
 // serveNow draws the run that goes on, or the last one.
-func (l *live) serveNow(w http.ResponseWriter) {
+func (l *live) serveNow(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
 	now, runs := l.now, l.runs
 	l.looked = time.Now()
 	l.mu.Unlock()
 	w.Header().Set("Run", strconv.Itoa(runs))
 	if now != nil {
-		_, _ = io.WriteString(w, now().svg(false)) // the client may have left
+		_, _ = io.WriteString(w, now().svg(layoutFor(r), false)) // the client may have left
 	}
 }
 
+// layoutFor is that for the page's width.
+func layoutFor(r *http.Request) layout {
+	if r.URL.Query().Has("narrow") {
+		return narrow
+	}
+	return wide
+}
+
 // serveEarlier serves the drawings of the runs before.
-func (l *live) serveEarlier(w http.ResponseWriter) {
+func (l *live) serveEarlier(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.earlier) > 0 {
-		_, _ = io.WriteString(w, "<h2>Earlier runs</h2>\n"+strings.Join(l.earlier, "\n")) // the client may have left
+		_, _ = io.WriteString(w, "<h2>Earlier runs</h2>\n") // the client may have left
+	}
+	for _, run := range l.earlier {
+		_, _ = io.WriteString(w, run.svg(layoutFor(r), false))
 	}
 }
 
@@ -121,7 +131,7 @@ func (l *live) begin(st *stage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.now != nil {
-		l.earlier = append([]string{l.now().svg(false)}, l.earlier...)
+		l.earlier = append([]scene{l.now()}, l.earlier...)
 		l.earlier = l.earlier[:min(len(l.earlier), keptRuns)]
 	}
 	l.now = st.scene

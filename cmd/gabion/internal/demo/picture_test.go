@@ -25,8 +25,12 @@ func TestPictureSaysWhatTheTableSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	moving, still := string(file), r.scene().svg(false)
-	for _, picture := range []string{moving, still} {
+	moving, still := string(file), r.scene().svg(wide, false)
+	phone := r.scene().svg(narrow, false)
+	if !strings.Contains(phone, `viewBox="0 0 400 `) {
+		t.Error("the picture for a phone is not as wide as one")
+	}
+	for _, picture := range []string{moving, still, phone} {
 		for in := xml.NewDecoder(strings.NewReader(picture)); ; {
 			if _, err := in.Token(); errors.Is(err, io.EOF) {
 				break

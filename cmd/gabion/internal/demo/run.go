@@ -242,7 +242,7 @@ func (st *stage) strike(ctx context.Context) (*Report, error) {
 		}
 		seen := evidence{records: sd.settled(), arrivals: sd.provider.seen(), charges: charges, until: min(st.cut, st.plan.Busy())}
 		report.Clients = append(report.Clients, seen.measure(sd.client, st.plan))
-		report.lines = append(report.lines, sd.judged(st.cut))
+		report.lines = append(report.lines, sd.judged(st.cut).closed())
 	}
 	return report, nil
 }

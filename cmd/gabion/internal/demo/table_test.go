@@ -185,12 +185,19 @@ func TestTimeline(t *testing.T) {
 		line timeline
 		want rune
 	}{
-		{"what is out may still succeed", l.judged(time.Second), '█'},
+		{"what is out may still succeed, so nothing is said", l.judged(time.Second), '·'},
 		{"until its time is over", l.judged(time.Minute), '▄'},
 	} {
 		if got := c.line.cells[0].bar(); got != c.want {
 			t.Errorf("%s: got %c", c.fact, got)
 		}
+	}
+	live := sample{line: l.judged(time.Second)}
+	if h := live.figures(columns); h.inTime != percent(0, 0) {
+		t.Errorf("one call of two is out and has time, and the headline says %s", h.inTime)
+	}
+	if h := (sample{line: l.judged(time.Minute)}).figures(columns); h.share != 0.5 {
+		t.Errorf("one call of two is out and late, and the headline says %s", h.inTime)
 	}
 	if got := l.cells[1].bar(); got != ' ' {
 		t.Errorf("a column without calls is %c", got)

@@ -14,7 +14,10 @@ type timeline struct {
 
 // cell is what is known of the calls that arrived in one column, and what happened at the
 // provider at that time.
-type cell struct{ arrived, settled, good, requests, doubles int }
+type cell struct {
+	arrived, settled, good, requests, doubles int
+	open                                      bool // calls of it may still succeed, and their clients are not behind
+}
 
 func newTimeline(plan Plan) timeline { return timeline{width: plan.Busy()/columns + 1} }
 
@@ -33,12 +36,23 @@ func (l *timeline) column(at time.Duration) int {
 }
 
 // judged is the timeline as it stands at now: calls that are still out when their
-// time is over have not succeeded in it, whatever becomes of them.
+// time is over have not succeeded in it, whatever becomes of them. Before that their column is open. What fails at once would
+// count there, and what is tried in vain for long would not.
 func (l timeline) judged(now time.Duration) timeline {
 	for i := range l.cells {
+		c := &l.cells[i]
 		if time.Duration(i+1)*l.width+inTime <= now {
-			l.cells[i].settled = max(l.cells[i].settled, l.cells[i].arrived)
+			c.settled = max(c.settled, c.arrived)
 		}
+		c.open = c.settled < c.arrived
+	}
+	return l
+}
+
+// closed is a timeline of a run that is over: calls that it left behind count for nothing.
+func (l timeline) closed() timeline {
+	for i := range l.cells {
+		l.cells[i].open = false
 	}
 	return l
 }
@@ -52,7 +66,7 @@ func (c cell) bar() rune {
 	switch {
 	case c.arrived == 0:
 		return ' '
-	case c.settled == 0:
+	case c.settled == 0 || c.open:
 		return '·'
 	}
 	return bars[c.good*(len(bars)-1)/c.settled]
