@@ -142,3 +142,23 @@ func TestInvariantsHoldWhereClientsShare(t *testing.T) {
 		d.holds(w, seed)
 	}
 }
+
+// A call asks no store, and what was held last stays in force: so the slowest calls are as slow as with a store.
+func TestTheSlowestCallsAreNoSlowerWithoutTheStore(t *testing.T) {
+	p := calling(t, 1000).Policy
+	p.RateLimit.MaxWait = 5 * time.Second // else it is what the slowest wait for
+	in := func(faults ...Fault) FleetCounts {
+		w := steady(rules(t, p), 700, 2*time.Minute, Service{Time: draw.Exponential(10 * ms)}, faults...)
+		w.Fleets[0].Clients, w.Fleets[0].Shares = 50, &Shares{Lease: 3 * time.Second, Network: draw.Exponential(ms)}
+		w.Cuts = []time.Duration{time.Minute}
+		return play(t, w).Phases[1].Fleets[0]
+	}
+	with, without := in(), in(Fault{Kind: StoreDown, At: time.Minute, For: time.Minute})
+	a, b := with.Answered.Quantile(0.999), without.Answered.Quantile(0.999)
+	t.Logf("of %d calls p99.9 is %s with a store, and %s without; %.3f and %.3f %% are answered", with.Offered, a, b, share(with), share(without))
+	if float64(b) > 1.01*float64(a) || share(without) < share(with)-0.05 {
+		t.Error("it may be 1 % more, and 0.05 points fewer")
+	}
+}
+
+func share(c FleetCounts) float64 { return 100 * float64(c.Good) / float64(c.Offered) }
