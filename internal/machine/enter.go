@@ -236,7 +236,7 @@ func (c *Call) takeTurn(now clock.Instant) (due bool) {
 
 // awaitTurn is Next while the call waits for its turn of the rate limit.
 func (c *Call) awaitTurn(now clock.Instant, s *Step) (answered bool) {
-	c.lineUp() // before it looks: who comes later is woken by a change
+	c.lineUp() // before it looks: a later change wakes it
 	gone := void(c, now)
 	if now < c.wait.until && !gone {
 		return s.wait(min(c.wait.until, c.deadline))

@@ -67,7 +67,7 @@ type leasing struct {
 	line   *turnLine     // nil before the first lease
 }
 
-// turnLine has the calls that wait for a turn of a share. They hear at once that its rate has changed.
+// turnLine has the calls that wait for a turn of a share. They are woken when its rate changes.
 type turnLine struct {
 	mu      sync.Mutex
 	waiting map[*Call]inLine
@@ -307,7 +307,7 @@ func void(c *Call, now clock.Instant) bool {
 	return c.taken.under != nil && current(c.state, now).series != c.taken.under.series
 }
 
-// lineUp lets the call hear of another rate while it waits for its turn. Without a waker it hears of it at its turn.
+// lineUp lets another rate wake the call while it waits for its turn. Without a waker the call notices at its turn.
 func (c *Call) lineUp() {
 	if c.waker == nil || c.taken.under == nil {
 		return
