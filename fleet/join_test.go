@@ -15,6 +15,8 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/fleet"
 	"github.com/gabion-go/gabion/fleet/fleettest"
+	"github.com/gabion-go/gabion/internal/adapter"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -105,6 +107,39 @@ func TestARateIsSharedByWhatEachWants(t *testing.T) {
 			t.Errorf("%v are sent by one that is left", alone)
 		}
 	})
+}
+
+// The drivers sleep until their turn: another share has to wake them.
+func TestCallsThatWaitMoveUpInALargerShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := shared()
+		p.RateLimit.MaxWait = time.Minute
+		for name, how := range map[string]policy.Policy{"serial": p, "hedging": hedged(p)} {
+			d := gabion.New(name, how)
+			share := func(rate float64) {
+				adapter.Of(d).Lease(&adapter.Lease{Until: time.Now().Add(time.Hour), Share: machine.Share{Limits: machine.OfRate, Rate: rate}})
+			}
+			share(0.2)
+			began, all := time.Now(), sync.WaitGroup{}
+			for range 5 {
+				all.Go(func() {
+					if _, err := gabion.Do(t.Context(), d, func(context.Context) (int, error) { return 0, nil }); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			synctest.Wait()
+			share(100)
+			if all.Wait(); time.Since(began) > 100*time.Millisecond {
+				t.Errorf("%s: the last of five calls is sent after %s at 100/s", name, time.Since(began))
+			}
+		}
+	})
+}
+
+func hedged(p policy.Policy) policy.Policy {
+	p.Safe, p.Hedge = true, policy.Hedge{Max: 1, Delay: time.Second}
+	return p
 }
 
 func TestTheDeathOfTheStoreIsNoEvent(t *testing.T) {

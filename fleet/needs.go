@@ -233,6 +233,7 @@ func (n *need) shares(all amounts) (share, lost machine.Share) {
 		return one.Amount, one.After
 	}
 	share.Rate, lost.Rate = get(ofRate)
+	share.Sated = all[n.resource(ofRate)].Sated
 	slots, then := get(ofSlots)
 	share.Slots, lost.Slots = int(slots), int(then)
 	share.Floor, lost.Floor = get(ofFloor)

@@ -150,7 +150,7 @@ const (
 
 func (p *process) policy() policy.Policy {
 	made := policy.Policy{
-		RateLimit: policy.RateLimit{Rate: policy.PerSecond(p.Rate), MaxWait: p.Wait},
+		RateLimit: policy.RateLimit{Rate: policy.PerSecond(p.Rate), Burst: int(p.Rate / 50), MaxWait: p.Wait}, // 102 % in any second
 		Retry:     policy.Retry{Attempts: 1}, Bulkhead: policy.Bulkhead{Off: true}, Breaker: policy.Breaker{Off: p.Way != wayGuarded},
 		Timeout: policy.Timeout{Call: 10 * time.Second},
 		Fleet:   policy.Fleet{Rate: true},

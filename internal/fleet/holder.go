@@ -30,6 +30,10 @@ type Share struct {
 	Total    float64 // of the demand
 	Amount   float64 // in force before Until
 	After    float64 // in force from Until on: zero unless the store is known not to answer
+
+	// Sated reports that others want more than there is, and that the process was given all that it wants, which is less than half
+	// of what it could have.
+	Sated bool
 }
 
 // Holder is one process's side of a fleet. Its methods are for one goroutine. A renewal is:
@@ -209,7 +213,8 @@ func (h *Holder) Shares() Shares {
 	for i := range h.demands {
 		d := &h.demands[i]
 		amount, after := h.share(d)
-		s.Amounts[i] = Share{Resource: d.Resource, Total: d.Total, Amount: amount, After: after}
+		held := h.holds[d.Resource]
+		s.Amounts[i] = Share{Resource: d.Resource, Total: d.Total, Amount: amount, After: after, Sated: held.short && amount < held.level/2}
 	}
 	return s
 }

@@ -76,6 +76,9 @@ func TestTheLimitIsUsed(t *testing.T) {
 			}
 			equal := []float64(nil)
 			for i, p := range w.pods {
+				if sated := p.shares.Amounts[0].Sated; sated != (c.least == 0.97 && i != 7) {
+					t.Errorf("%s: %v that others want more and it has all", p.id, sated)
+				}
 				if i != 7 {
 					equal = append(equal, min(p.inForce(0), c.of(w.now, i)))
 				}
@@ -166,5 +169,26 @@ func TestARollingDeployUsesTheLimit(t *testing.T) {
 	t.Log(slices.Sorted(maps.Values(first)))
 	if worst < 0.95 {
 		t.Errorf("in the worst tenth of a second %.3f of the limit is used", worst)
+	}
+}
+
+// An attempt that is out is in no count, and what was reserved at a rate that is gone is not either.
+func TestWhatIsNotCountedForAMomentIsNotWantedTwice(t *testing.T) {
+	var e Estimate
+	now, wanted, want := clock.Instant(0), uint64(1000), 0.0
+	look := func(counted uint64) {
+		now = now.Add(50 * time.Millisecond)
+		want, _ = e.Count(now, counted, 0, 100)
+	}
+	for _, begun := range []uint64{1000, 1} { // a reload begins anew
+		wanted = begun
+		for range 600 {
+			wanted++
+			look(wanted)
+			look(wanted - 1)
+		}
+		if want < 9 || want > 11 {
+			t.Errorf("from %d on 10 a second are wanted, and %.1f is what it says", begun, want)
+		}
 	}
 }

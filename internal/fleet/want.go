@@ -10,11 +10,11 @@ import (
 // Estimate says how much of a resource a process could use, from what it counts. The zero Estimate wants
 // nothing, and is ready. It is for one goroutine.
 //
-// The mean m of what was wanted forgets with a time constant of five seconds. If a count is more than
+// The mean m of what was wanted forgets with a time constant of eight seconds. If a count is more than
 // three standard deviations above what m lets expect, demand has risen, and m follows at once: that is
 // the control chart of Shewhart ("Economic control of quality of manufactured product", 1931), with the
 // variance of a Poisson count, which is its mean. The answer moves when m is two standard deviations of m
-// itself away from it, √(m/10 s) each. So noise moves few shares, and the sum of the answers of many processes
+// itself away from it, √(m/16 s) each. So noise moves few shares, and the sum of the answers of many processes
 // is right, as small ones err to both sides.
 //
 // Beside the mean a process asks for room, 2√(m/1 s). That is the square-root rule of staffing (Halfin and Whitt,
@@ -27,9 +27,10 @@ import (
 type Estimate struct {
 	begun  bool
 	last   clock.Instant
-	wanted uint64 // at last
-	waited uint64 // at last
-	streak int    // how often in a row callers waited
+	wanted uint64        // at last
+	waited uint64        // at last
+	behind time.Duration // for how long less was counted than at last
+	streak int           // how often in a row callers waited
 	age    time.Duration
 	mean   float64
 	said   float64
@@ -39,7 +40,7 @@ type Estimate struct {
 }
 
 const (
-	forget = 5 * time.Second
+	forget = 8 * time.Second
 	lull   = 500 * time.Millisecond
 )
 
@@ -74,10 +75,16 @@ func (e *Estimate) since(now clock.Instant, wanted, waited uint64) (span time.Du
 	if span = now.Sub(e.last); span < 10*time.Millisecond {
 		return 0, 0, 0, false
 	}
-	// Counts that went back, as after a reload, say nothing.
-	if wanted >= e.wanted && waited >= e.waited {
-		more, late = wanted-e.wanted, waited-e.waited
+	// An attempt that is out and a call whose turn is void are not counted for a moment, and then they are again: they are not
+	// wanted twice. What stays lower for longer, as after a reload, is counted from there.
+	if wanted >= e.wanted {
+		e.behind = 0
+	} else if e.behind += span; e.behind < forget {
+		wanted = e.wanted
+	} else {
+		e.wanted, e.behind = wanted, 0
 	}
+	more, late = wanted-e.wanted, max(waited, e.waited)-e.waited
 	e.last, e.wanted, e.waited = now, wanted, waited
 	return span, more, late, true
 }

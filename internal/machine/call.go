@@ -296,8 +296,11 @@ func (c *Call) Cancel(now clock.Instant) {
 
 // giveUp ends the call whatever it waits for.
 func (c *Call) giveUp(now clock.Instant, why policy.Reason) {
-	if c.phase == queued {
+	switch c.phase {
+	case queued:
 		c.leaveQueue()
+	case limited:
+		c.leaveLine()
 	}
 	c.finish(now, why)
 }

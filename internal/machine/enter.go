@@ -196,8 +196,14 @@ func (c *Call) takeTurn(now clock.Instant) (due bool) {
 	longest := c.deadline.Sub(now.Add(c.margin(now))) // a turn that is due now needs none
 	if most := c.rules.Policy.RateLimit.MaxWait; most != 0 {
 		longest = min(longest, on(most))
+		if c.taken.has&again != 0 {
+			longest = min(longest, max(c.taken.since.Add(on(most)).Sub(now), 0))
+		}
 	}
 	r := underShare(c, now)
+	if c.taken.has&again != 0 { // the share may be another in the moment in which the call began
+		r = current(c.state, now)
+	}
 	if r.rate == ratelimit.Nothing { // a share without any turn: none can be waited for
 		longest = 0
 	}
@@ -217,8 +223,11 @@ func (c *Call) takeTurn(now clock.Instant) (due bool) {
 	c.taken.turn = at
 	c.taken.has |= aTurn
 	if at > now {
-		if c.rules.lease != nil {
+		if c.taken.under = nil; c.rules.lease != nil {
 			c.taken.under = r
+		}
+		if c.taken.has&again == 0 {
+			c.taken.since = now
 		}
 		c.waitIn(limited, now, at, terms.ForRate)
 	}
@@ -227,11 +236,14 @@ func (c *Call) takeTurn(now clock.Instant) (due bool) {
 
 // awaitTurn is Next while the call waits for its turn of the rate limit.
 func (c *Call) awaitTurn(now clock.Instant, s *Step) (answered bool) {
-	if now < c.wait.until {
+	c.lineUp() // before it looks: a later change wakes it
+	gone := void(c, now)
+	if now < c.wait.until && !gone {
 		return s.wait(min(c.wait.until, c.deadline))
 	}
-	if void(c, now) {
-		c.taken.has &^= aTurn
+	c.leaveLine()
+	if gone {
+		c.taken.has = c.taken.has&^aTurn | again
 	}
 	c.phase = sending
 	return false

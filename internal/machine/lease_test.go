@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -259,19 +260,91 @@ func TestASmallShareServesCallsThatComeUnevenly(t *testing.T) {
 		fact  string
 		rate  policy.PerSecond
 		burst int
-		share float64
+		share Share
 		want  int
 	}{
-		{"a part of the policy's burst", 1000, 100, 500, 50},
-		{"two at least", 1000, 100, 10, 2},
-		{"not more than the policy's", 1000, 1, 10, 1},
-		{"no more than a second's", 1000, 100, 1.5, 1},
-		{"one, however small it is", 1000, 100, 0.1, 1},
-		{"one, where the policy has no burst", 1000, 0, 100, 1},
+		{"a part of the policy's burst", 1000, 100, turns(500), 50},
+		{"two at least", 1000, 100, turns(10), 2},
+		{"not more than the policy's", 1000, 1, turns(10), 1},
+		{"no more than a second's", 1000, 100, turns(1.5), 1},
+		{"one, however small it is", 1000, 100, turns(0.1), 1},
+		{"one, where the policy has no burst", 1000, 0, turns(100), 1},
+		{"six, where others want more", 1000, 100, Share{Rate: 10, Sated: true}, 6},
+		{"and no more than a second's", 1000, 100, Share{Rate: 3.5, Sated: true}, 3},
+		{"nor than the policy's", 1000, 4, Share{Rate: 10, Sated: true}, 4},
 	} {
 		r := rulesOf(t, rated(c.rate, c.burst))
-		if got := r.partOfRate(c.share).Burst; got != c.want {
+		if got := r.partOfRate(&c.share).Burst; got != c.want {
 			t.Errorf("%s: %d at once, want %d", c.fact, got, c.want)
+		}
+	}
+}
+
+// bell notes the order in which calls are woken.
+type bell struct {
+	name int
+	rung *[]int
+}
+
+func (b bell) Wake() { *b.rung = append(*b.rung, b.name) }
+
+// Calls that waited at the old rate must not go on to wait when another process's share comes in.
+func TestThoseWhoWaitMoveUpAtOnceInALargerShare(t *testing.T) {
+	p := rated(100, 1)
+	p.RateLimit.MaxWait = 10 * time.Second
+	s := NewState(0, rulesOf(t, p), Setup{})
+	Grant(s, 0, &Lease{Until: 100 * second, Share: turns(1)})
+	var rung []int
+	calls := make([]Call, 6)
+	for i := range calls {
+		calls[i].Begin(s, 0, &Params{Waker: bell{i, &rung}})
+		if step := calls[i].Next(0); i > 0 && (step.Verb != Wait || step.Again != clock.Instant(i)*second) {
+			t.Fatalf("call %d: %+v", i, step)
+		}
+	}
+	calls[3].Cancel(0)
+	Grant(s, second/2, &Lease{Until: 100 * second, Share: turns(10)})
+	if want := []int{1, 2, 4, 5}; !slices.Equal(rung, want) {
+		t.Fatalf("woken are %v, want %v", rung, want)
+	}
+	at := second/2 + second/20 + 1 // half of a turn was there
+	for _, i := range rung {
+		if step := calls[i].Next(second / 2); step.Verb != Wait || step.Again != at {
+			t.Errorf("call %d: %+v, want its turn at %s", i, step, time.Duration(at))
+		}
+		at += second / 10
+	}
+	for _, i := range rung {
+		if step := calls[i].Next(at); step.Verb != Send {
+			t.Errorf("call %d: %+v", i, step)
+		}
+	}
+	if n := len(s.rules.Load().line.waiting); n != 0 {
+		t.Errorf("%d calls are in the line, and none waits", n)
+	}
+}
+
+// Each share that comes would let it wait anew.
+func TestSharesThatChangeLetNoCallWaitForLonger(t *testing.T) {
+	p := rated(100, 1)
+	p.RateLimit.MaxWait = time.Second
+	for share, want := range map[float64]clock.Instant{0.25: 0, 0.4: 2*second/5 + second/2 + 1} { // what is left of a turn takes 0.8 s, and 0.5
+		s := NewState(0, rulesOf(t, p), Setup{})
+		Grant(s, 0, &Lease{Until: 100 * second, Share: turns(2)})
+		var first, waits Call
+		first.Begin(s, 0, &Params{})
+		first.Next(0)
+		waits.Begin(s, 0, &Params{})
+		if step := waits.Next(0); step.Verb != Wait || step.Again != second/2 {
+			t.Fatal(step)
+		}
+		Grant(s, 2*second/5, &Lease{Until: 100 * second, Share: turns(share)})
+		step := waits.Next(2 * second / 5)
+		for step.Verb == Wait && step.Again < second/2 {
+			step = waits.Next(step.Again)
+		}
+		if want == 0 && (step.Verb != Return || waits.End().Reason != policy.RateLimited) || want != 0 && step.Again != want {
+			t.Errorf("with %v/s %+v, %+v, want its turn at %s", share, step, waits.End(), time.Duration(want))
 		}
 	}
 }

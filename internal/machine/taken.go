@@ -16,6 +16,7 @@ type taken struct {
 	charge  budget.Reservation // of a budget that is a window
 	turn    clock.Instant      // of the rate limit
 	under   *Rules             // whose rate it is a turn of; nil without a lease
+	since   clock.Instant      // when the call began to wait for a turn
 	counted clock.Instant      // when the throttle counted the request
 	epoch   uint32             // of the State when charge was made
 	has     things             // which of all this is there; the rest means nothing
@@ -46,6 +47,7 @@ const (
 	aTrial                      // the attempt is a repeat that nothing has paid for
 	aDebt                       // the call waits, and pays when it is sent
 	aRoom                       // of the quotas
+	again                       // the turn that the call waited for was void, so it asks again
 )
 
 // charges are what the end of an attempt must know of its charge.

@@ -164,6 +164,16 @@ func (t *totals) record(now clock.Instant, took time.Duration) {
 	times.Record(now, 0, took)
 }
 
+// givenUp is how many calls their callers gave up before anything was sent.
+func (t *totals) givenUp() (n int64) {
+	for i := range t.others {
+		if o := t.others[i].Load(); o != nil {
+			n += int64(o.unsent[policy.Canceled].Load())
+		}
+	}
+	return n
+}
+
 // sum adds up what was counted. What is part of another number is read before it.
 func (t *totals) sum(earned uint64) (sum policy.Totals) {
 	sum.Succeeded = int64(earned)

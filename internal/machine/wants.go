@@ -11,7 +11,7 @@ import (
 type Wants struct {
 	Calls    int64 // that have ended
 	Attempts int64 // of these calls
-	Refused  int64 // calls, by the rate limit or a quota
+	Refused  int64 // calls, by the rate limit or a quota, or given up by their callers before anything was sent
 	Ahead    int64 // turns of the rate limit that calls wait for now
 
 	InUse, Queued int   // slots that are taken, and calls that wait for one
@@ -33,7 +33,7 @@ func WantsOf(s *State, now clock.Instant) (w Wants) {
 	r := current(s, now)
 	if t := s.totals(); t != nil {
 		sum := t.sum(s.earned.Successes())
-		w.Calls, w.Attempts, w.Refused = sum.Calls, sum.Attempts, sum.Failures.Of(policy.RateLimited)
+		w.Calls, w.Attempts, w.Refused = sum.Calls, sum.Attempts, sum.Failures.Of(policy.RateLimited)+t.givenUp()
 		w.Crowded = sum.Failures.Of(policy.BulkheadFull) + sum.Failures.Of(policy.QueueTimeout)
 	}
 	if l := s.limiter(); l != nil && r.rate.Interval > 0 {

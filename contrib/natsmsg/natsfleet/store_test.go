@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -194,5 +195,66 @@ func TestNothingIsKeptForReconnects(t *testing.T) {
 	again := mustOpen(t, testnats.Connect(t, server.DSN), Options{})
 	if r, err := again.Do(t.Context(), fleet.Batch{Get: []string{"f/k"}}); err != nil || len(r.Items) != 0 {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// The rights that the documentation names are enough. Each key is a subject, so who may not override may still be a member.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	may := func(subjects ...string) *server.Permissions {
+		return &server.Permissions{Publish: &server.SubjectPermission{Allow: subjects}, Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>"}}}
+	}
+	const info, get, drop, purge = "$JS.API.STREAM.INFO.KV_b", "$JS.API.STREAM.MSG.GET.KV_b", "$JS.API.STREAM.MSG.DELETE.KV_b", "$JS.API.STREAM.PURGE.KV_b"
+	n := testnats.Serve(t, testnats.Settings{Lazy: true, Users: []*server.User{
+		{Username: "admin", Password: "x"},
+		{Username: "steers", Password: "x", Permissions: may("$KV.b.>", info, get, drop, purge)},
+		{Username: "member", Password: "x", Permissions: may("$KV.b.f.pods.>", "$KV.b.f.pool", info, get, drop, purge)},
+		{Username: "looks", Password: "x", Permissions: may(info, get)},
+	}})
+	as := func(name string) *Store {
+		return mustOpen(t, testnats.Connect(t, n.ClientURL(), nats.UserInfo(name, "x")), Options{Bucket: "b", Existing: name != "admin"})
+	}
+	admin := as("admin")
+	put := func(keys ...string) (b fleet.Batch) {
+		for _, key := range keys {
+			b.Puts = append(b.Puts, fleet.Put{Key: key, Value: []byte("x"), Lasts: time.Minute})
+		}
+		return b
+	}
+	swap := func(key string) fleet.Batch {
+		return fleet.Batch{Swap: &fleet.Put{Key: key, Value: []byte("x")}, Get: []string{key}, List: "f/pods/"}
+	}
+	for _, c := range []struct {
+		user string
+		b    fleet.Batch
+		ok   bool
+	}{
+		{"looks", swap("f/overrides"), false},
+		{"looks", put("f/pods/1"), false},
+		{"member", swap("f/overrides"), false},
+		{"member", put("f/overrides"), false},
+		{"member", put("f/pods/1"), true},
+		{"member", swap("f/pool"), true},
+		{"steers", swap("f/overrides"), true},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), testnats.Patience)
+		if !c.ok { // the server refuses without an answer
+			ctx, cancel = context.WithTimeout(t.Context(), time.Second/2)
+		}
+		before, err := admin.Do(t.Context(), fleet.Batch{List: "f/"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := as(c.user).Do(ctx, c.b)
+		cancel()
+		if c.ok != (err == nil && r.Swapped) {
+			t.Errorf("%s, %+v: %+v, %v", c.user, c.b, r, err)
+		}
+		if after, err := admin.Do(t.Context(), fleet.Batch{List: "f/"}); err != nil || !c.ok && len(after.Items) != len(before.Items) {
+			t.Errorf("%s: %d keys became %d (%v)", c.user, len(before.Items), len(after.Items), err)
+		}
+	}
+	if r, err := as("looks").Do(t.Context(), fleet.Batch{Get: []string{"f/overrides", "f/pool"}, List: "f/"}); err != nil || len(r.Items) != 3 {
+		t.Errorf("one who only looks: %+v, %v", r, err)
 	}
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
@@ -335,6 +336,11 @@ func (m *sharer) share(resource string) (now, after float64) {
 	return 0, 0
 }
 
+func (m *sharer) sated(resource string) bool {
+	i := slices.IndexFunc(m.force.Amounts, func(s leases.Share) bool { return s.Resource == resource })
+	return i >= 0 && m.force.Amounts[i].Sated
+}
+
 // enforce puts shares in force.
 func (m *sharer) enforce(s *sim, force leases.Shares) {
 	m.force = force
@@ -346,6 +352,7 @@ func (m *sharer) enforce(s *sim, force leases.Shares) {
 		}
 		l := &machine.Lease{Until: force.Until, Share: machine.Share{Limits: p.limits}, Lost: machine.Share{Limits: p.limits}}
 		l.Share.Rate, l.Lost.Rate = m.share(resource(k, ofRate))
+		l.Share.Sated = m.sated(resource(k, ofRate))
 		slots, then := m.share(resource(k, ofSlots))
 		l.Share.Slots, l.Lost.Slots = int(slots), int(then)
 		l.Share.Floor, l.Lost.Floor = m.share(resource(k, ofFloor))

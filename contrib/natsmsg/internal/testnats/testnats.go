@@ -36,12 +36,13 @@ type Settings struct {
 	Routes     []int // of the others
 	Domain     string
 	System     bool // with accounts app and sys, users of the same names
+	Users      []*server.User
 }
 
 func (s Settings) options() *server.Options {
 	o := &server.Options{
 		ServerName: s.Name, Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: s.Dir,
-		SyncAlways: !s.Lazy, SyncInterval: time.Minute, NoSigs: true, NoLog: true, MaxPayload: s.MaxPayload, JetStreamDomain: s.Domain,
+		SyncAlways: !s.Lazy, SyncInterval: time.Minute, NoSigs: true, NoLog: true, MaxPayload: s.MaxPayload, JetStreamDomain: s.Domain, Users: s.Users,
 	}
 	if s.Port > 0 {
 		o.Port = s.Port
