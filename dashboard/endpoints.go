@@ -32,3 +32,12 @@ func endpointLevels(s *policy.Stats) (all []string) {
 	}
 	return all
 }
+
+// endpoint reports whether a partition is an endpoint, and whether another one works, so that no call is refused for it.
+func (v *vitals) endpoint(partition string) (is, works bool) {
+	for i := range v.stats.Endpoints {
+		e := &v.stats.Endpoints[i]
+		is, works = is || e.Name == partition, works || e.Name != partition && !e.Out
+	}
+	return is, is && works
+}

@@ -29,3 +29,31 @@ func TestThePageSaysOfEachEndpointHowItIs(t *testing.T) {
 		}
 	}
 }
+
+// An endpoint that is left out is no trouble as long as another one works, and no refused calls bring its probe.
+func TestAnEndpointThatIsLeftOutIsAWarning(t *testing.T) {
+	for _, c := range []struct {
+		fact  string
+		other bool // is left out as well
+		tone  string
+		more  string
+	}{
+		{"others work", false, toneWarning, "left out, others get its calls"},
+		{"none works", true, toneTrouble, ""},
+	} {
+		l := newLog()
+		l.sampled(policy.Policy{}, func(s *gabion.Stats) {
+			s.Endpoints = []policy.EndpointStats{{Endpoint: policy.Endpoint{Name: "eu"}, Out: true}, {Endpoint: policy.Endpoint{Name: "us"}, Out: c.other}}
+			for i := range s.Endpoints {
+				p := policy.PartitionStats{Name: s.Endpoints[i].Name, Guarded: true}
+				if s.Endpoints[i].Out {
+					p.Breaker.State = policy.StateOpen
+				}
+				s.Partitions = append(s.Partitions, p)
+			}
+		})
+		if n := l.row().Notes[0]; n.Tone != c.tone || n.More != c.more || n.Then != "next probe" {
+			t.Errorf("%s: %+v", c.fact, n)
+		}
+	}
+}

@@ -163,6 +163,11 @@ func (j *judgement) openNote(n *note, p *policy.PartitionStats, b *breaker) {
 		n.Head, n.Since, n.Text = "open", j.v.date(h.at), whyMoved(&h.event)
 	}
 	var more []string
+	endpoint, works := j.vitals.endpoint(p.Name)
+	if works {
+		n.Tone = toneWarning
+		more = append(more, "left out, others get its calls")
+	}
 	failed := b.probes != nil && b.probes.count > 0
 	if failed {
 		text := plural(b.probes.count, "probe", "probes") + " failed"
@@ -181,7 +186,7 @@ func (j *judgement) openNote(n *note, p *policy.PartitionStats, b *breaker) {
 		if !failed {
 			n.Tone = toneWarning // the first probe may well close it
 		}
-	} else {
+	} else if n.Then = "next probe"; !endpoint {
 		n.Then = j.nextProbe(s)
 	}
 	n.More = strings.Join(more, "; ")

@@ -47,7 +47,7 @@ var dialects = []dialect{
 	{
 		// Azure OpenAI writes plain seconds, and Groq fractions: both are read. Groq's requests are those of a day. The tokens of a
 		// project are there where it has a limit of its own.
-		name: "x-ratelimit-*-requests, -tokens, -project-tokens", source: "developers.openai.com/api/docs/guides/rate-limits, console.groq.com/docs/rate-limits",
+		name: "x-ratelimit-*-requests, -tokens, -project-tokens", source: "developers.openai.com/api/docs/guides/rate-limits, learn.microsoft.com/azure/foundry/openai/how-to/quota, console.groq.com/docs/rate-limits",
 		quotas: []quotaHeaders{
 			{unit: policy.Requests, left: "X-Ratelimit-Remaining-Requests", limit: "X-Ratelimit-Limit-Requests", reset: "X-Ratelimit-Reset-Requests", full: true},
 			{unit: "tokens", left: "X-Ratelimit-Remaining-Tokens", limit: "X-Ratelimit-Limit-Tokens", reset: "X-Ratelimit-Reset-Tokens", full: true},

@@ -65,8 +65,11 @@ var dialectExamples = []struct {
 	{"OpenAI, of a project with more", []string{"x-ratelimit-remaining-tokens", "7", "x-ratelimit-remaining-project-tokens", "57000"}, []policy.Remaining{saying("tokens", 7, whole)}},
 	{"OpenAI, soon", []string{"x-ratelimit-remaining-tokens", "159976", "x-ratelimit-limit-tokens", "160000", "x-ratelimit-reset-tokens", "12ms"}, []policy.Remaining{saying("tokens", 159976, of(160000), in(12*time.Millisecond), whole)}},
 	{"Groq", []string{"x-ratelimit-limit-requests", "14400", "x-ratelimit-remaining-requests", "14370", "x-ratelimit-reset-requests", "2m59.56s"}, []policy.Remaining{saying("requests", 14370, of(14400), in(2*time.Minute+59560*time.Millisecond), whole)}},
-	{"Azure OpenAI", []string{"x-ratelimit-remaining-tokens", "19913", "x-ratelimit-remaining-requests", "19"}, []policy.Remaining{saying("requests", 19, whole), saying("tokens", 19913, whole)}},
-	{"Azure OpenAI, seconds", []string{"x-ratelimit-remaining-tokens", "0", "x-ratelimit-reset-tokens", "27"}, []policy.Remaining{saying("tokens", 0, in(27*time.Second), whole)}},
+	{"Azure OpenAI", []string{
+		"x-ratelimit-limit-requests", "60", "x-ratelimit-remaining-requests", "59", "x-ratelimit-reset-requests", "10",
+		"x-ratelimit-limit-tokens", "150000", "x-ratelimit-remaining-tokens", "149984", "x-ratelimit-reset-tokens", "300",
+	}, []policy.Remaining{saying("requests", 59, of(60), in(10*time.Second), whole), saying("tokens", 149984, of(150000), in(5*time.Minute), whole)}},
+	{"Azure OpenAI, older", []string{"x-ratelimit-remaining-tokens", "19913", "x-ratelimit-remaining-requests", "19"}, []policy.Remaining{saying("requests", 19, whole), saying("tokens", 19913, whole)}},
 	{"GitHub", []string{"X-RateLimit-Limit", "5000", "X-RateLimit-Remaining", "4966", "X-RateLimit-Used", "34", "X-RateLimit-Resource", "core", "X-RateLimit-Reset", "1795262460"}, []policy.Remaining{saying("requests", 4966, of(5000), in(time.Minute))}},
 	{"milliseconds since 1970", []string{"X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "1795262401500"}, []policy.Remaining{saying("requests", 1, in(1500*time.Millisecond))}},
 	{"seconds from now", []string{"X-RateLimit-Limit", "10", "X-RateLimit-Remaining", "5", "X-RateLimit-Reset", "60"}, []policy.Remaining{saying("requests", 5, of(10), in(time.Minute))}},

@@ -55,7 +55,7 @@ const (
 	half     = 0.5 // of what this process had lately is the least price
 	rise     = 2
 	foot     = 0.02
-	firstOut = 0.1  // of the amount may be used before the first answer came, and one attempt in any case
+	firstOut = 0.05 // of the amount may be used before the first word or answer came, and one attempt in any case
 	stale    = 2    // spans after which a word means nothing
 	alone    = 0.03 // share of others below which they don't matter
 	deafFor  = 4    // spans
@@ -169,9 +169,19 @@ func (l *level) price(now clock.Instant) float64 {
 		return max(min(price, rise*share+foot), half*share*min(h, 1))
 	}
 	if l.isNew(now) && h > kept/2 {
-		price = max(price, entry)
+		price = max(price, l.entry(now))
 	}
 	return max(price, half*share) // all together no more than half, so that the level rises, and words come
+}
+
+// entry is the least price of one that is new. One that used less would not be noticed by another that uses no more than
+// what comes back. Where much more is used, many are new as well, and would empty the quota before they hear of each other.
+func (l *level) entry(now clock.Instant) float64 {
+	usual := l.amount() * (l.inSpans(now.Sub(l.heard)) + firstOut)
+	if all := l.mine + max(l.theirs, 0); all > usual {
+		return entry * usual / all * usual / all
+	}
+	return entry
 }
 
 // isNew reports whether too little was heard to know of others.

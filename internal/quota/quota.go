@@ -51,7 +51,7 @@ type Waker interface{ Wake() }
 type Group struct {
 	mu       sync.Mutex
 	levels   []*level
-	answered bool // some attempt has ended
+	answered bool // some attempt has ended, or brought a word
 	out      int  // attempts that are out
 	line     line
 }

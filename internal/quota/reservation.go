@@ -227,6 +227,7 @@ func (r *Reservation) hear(now clock.Instant, left []policy.Remaining, heard uin
 				meant |= 1 << i
 			}
 		}
+		g.answered = g.answered || meant != 0
 	}
 	wake := g.firsts(now, true)
 	g.mu.Unlock()

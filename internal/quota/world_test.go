@@ -129,7 +129,7 @@ func (w *world) play(start, spans float64) (r result) {
 		r.share += (w.left - before.left) / (spans * w.amount)
 	}
 	r.served = w.served - before.served
-	r.refused = float64(w.refused-before.refused) / float64(max(w.served+w.refused-before.served-before.refused, 1))
+	r.refused = float64(w.refused) / float64(max(w.served+w.refused, 1))
 	return r
 }
 
