@@ -41,6 +41,7 @@ var schemas = sync.OnceValues(func() (map[string]map[string]any, error) {
 	all := map[string]map[string]any{}
 	for module, pattern := range map[string]string{
 		"istio.io/api": "kubernetes/customresourcedefinitions.gen.yaml", "sigs.k8s.io/gateway-api": "config/crd/experimental/gateway.networking.*_*.yaml",
+		"github.com/dapr/dapr": "charts/dapr/crds/resiliency.yaml",
 	} {
 		out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 		if err != nil {
@@ -56,7 +57,7 @@ var schemas = sync.OnceValues(func() (map[string]map[string]any, error) {
 				return nil, err
 			}
 			for part := range strings.SplitSeq(string(text), "\n---\n") {
-				if !slices.ContainsFunc([]string{"kind: VirtualService\n", "kind: DestinationRule\n", "kind: HTTPRoute\n", "kind: XBackendTrafficPolicy\n"}, func(s string) bool { return strings.Contains(part, s) }) {
+				if !slices.ContainsFunc([]string{"kind: VirtualService\n", "kind: DestinationRule\n", "kind: HTTPRoute\n", "kind: XBackendTrafficPolicy\n", "kind: Resiliency\n"}, func(s string) bool { return strings.Contains(part, s) }) {
 					continue
 				}
 				var d definition
@@ -213,7 +214,7 @@ func (j *judge) rule(r map[string]any, v any, path string) {
 
 // A cluster takes what is written, as it is.
 func TestClustersAdmitExports(t *testing.T) {
-	for _, format := range []string{"istio", "gateway-api"} {
+	for _, format := range []string{"istio", "gateway-api", "dapr"} {
 		each(t, format, func(t *testing.T, data []byte) {
 			for _, wrong := range admitted(t, data) {
 				t.Errorf("%s\n%s", wrong, data)
@@ -225,14 +226,18 @@ func TestClustersAdmitExports(t *testing.T) {
 // What a cluster refuses or drops is found, each in its own way.
 func TestClustersRefuse(t *testing.T) {
 	const vs = `{"apiVersion": "networking.istio.io/v1", "kind": "VirtualService", "metadata": {"name": "a"}, "spec": {"hosts": ["a"], "http": [%s]}}`
+	const dapr = `{"apiVersion": "dapr.io/v1alpha1", "kind": "Resiliency", "metadata": {"name": "a"}, "spec": %s}`
 	const route = `{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute", "metadata": {"name": "a"}, "spec": {"rules": [%s]}}`
 	for text, want := range map[string]string{
-		fmt.Sprintf(vs, `{"timeout": "10us"}`):                                        "greater than 1ms",
-		fmt.Sprintf(vs, `{"retries": {"attempts": "3"}}`):                             "must be of type integer",
-		fmt.Sprintf(vs, `{"retries": {"attempts": 3, "budget": 1}}`):                  "dropped",
-		fmt.Sprintf(route, `{"timeouts": {"request": "1.5s"}}`):                       "should match",
-		fmt.Sprintf(route, `{"timeouts": {"request": "1s", "backendRequest": "2s"}}`): "backendRequest timeout cannot be longer",
-		fmt.Sprintf(route, `{"retry": {"codes": [200]}}`):                             "greater than or equal to 400",
+		fmt.Sprintf(vs, `{"timeout": "10us"}`):                                                    "greater than 1ms",
+		fmt.Sprintf(vs, `{"retries": {"attempts": "3"}}`):                                         "must be of type integer",
+		fmt.Sprintf(vs, `{"retries": {"attempts": 3, "budget": 1}}`):                              "dropped",
+		fmt.Sprintf(route, `{"timeouts": {"request": "1.5s"}}`):                                   "should match",
+		fmt.Sprintf(route, `{"timeouts": {"request": "1s", "backendRequest": "2s"}}`):             "backendRequest timeout cannot be longer",
+		fmt.Sprintf(dapr, `{"policies": {"retries": {"a": {"maxRetries": "3"}}}, "targets": {}}`): "must be of type integer",
+		fmt.Sprintf(dapr, `{"policies": {"retries": {"a": {"budget": 3}}}, "targets": {}}`):       "dropped",
+		fmt.Sprintf(dapr, `{"policies": {}}`):                                                     "spec.targets in body is required",
+		fmt.Sprintf(route, `{"retry": {"codes": [200]}}`):                                         "greater than or equal to 400",
 	} {
 		if wrong := admitted(t, []byte(text)); !strings.Contains(strings.Join(wrong, "\n"), want) {
 			t.Errorf("%s: %q, want %s", text, wrong, want)

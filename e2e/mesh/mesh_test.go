@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	daprv1 "github.com/dapr/dapr/pkg/apis/resiliency/v1alpha1"
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -204,43 +205,8 @@ func TestLinkerdReadsExports(t *testing.T) {
 	})
 }
 
-// resiliency is Dapr's custom resource, as its schema has it.
-type resiliency struct {
-	APIVersion string            `json:"apiVersion"`
-	Kind       string            `json:"kind"`
-	Metadata   map[string]string `json:"metadata"`
-	Spec       struct {
-		Policies struct {
-			Timeouts map[string]string `json:"timeouts"`
-			Retries  map[string]struct {
-				Policy      string `json:"policy"`
-				Duration    string `json:"duration"`
-				MaxInterval string `json:"maxInterval"`
-				MaxRetries  *int   `json:"maxRetries"`
-				Matching    struct {
-					HTTPStatusCodes string `json:"httpStatusCodes"`
-					GRPCStatusCodes string `json:"gRPCStatusCodes"`
-				} `json:"matching"`
-			} `json:"retries"`
-			CircuitBreakers map[string]struct {
-				MaxRequests int    `json:"maxRequests"`
-				Interval    string `json:"interval"`
-				Timeout     string `json:"timeout"`
-				Trip        string `json:"trip"`
-			} `json:"circuitBreakers"`
-		} `json:"policies"`
-		Targets struct {
-			Apps map[string]struct {
-				Timeout        string `json:"timeout"`
-				Retry          string `json:"retry"`
-				CircuitBreaker string `json:"circuitBreaker"`
-			} `json:"apps"`
-		} `json:"targets"`
-	} `json:"spec"`
-}
-
 func TestDaprReadsExports(t *testing.T) {
-	each(t, "dapr", func(t *testing.T, data []byte) { strictly(t, data, &resiliency{}) })
+	each(t, "dapr", func(t *testing.T, data []byte) { strictly(t, data, &daprv1.Resiliency{}) })
 }
 
 // grpc-go refuses a client whose service config has a mistake.

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ const (
 	envoyRoute   = envoyAPI + "route/v3/route_components.proto#envoy-v3-api-field-config-route-v3-routeaction-timeout"
 	envoyIdle    = envoyAPI + "route/v3/route_components.proto#envoy-v3-api-field-config-route-v3-routeaction-idle-timeout"
 	envoyRetry   = envoyAPI + "route/v3/route_components.proto#config-route-v3-retrypolicy"
+	envoyHedge   = envoyAPI + "route/v3/route_components.proto#config-route-v3-hedgepolicy"
 	envoyLimits  = envoyAPI + "cluster/v3/circuit_breaker.proto"
 	envoyOutlier = envoyAPI + "cluster/v3/outlier_detection.proto"
 )
@@ -42,6 +44,12 @@ func envoy() *Format {
 			Text: "after a Retry-After above %s a retry goes after its usual wait; here the call ends",
 			args: func(c *call) []any { return []any{spell(c.comes.Retry.MaxAfter)} }},
 		statuses(envoyRetry),
+		{ID: "not written", Key: "hedge", Fate: foreign.Lost, Source: envoyHedge, when: hedges, set: func(*call) {},
+			Text: "no further attempt goes while the first is out; here up to %d do, %s. With hedge_on_per_try_timeout one would go after per_try_timeout and retry_back_off, up to %s more, " +
+				"and no attempt would end before the call",
+			args: func(c *call) []any {
+				return []any{c.p.Hedge.Max, hedgeDelay(c.p.Hedge), spell(cmp.Or(c.comes.Retry.Backoff.Base, 25*time.Millisecond))}
+			}},
 	}, lists("retry_policy.retry_on", envoyRetry), shares("circuit_breakers.thresholds[].retry_budget", envoyLimits, 0),
 		[]Mapping{
 			{ID: "in a row", Key: "breaker.consecutive", Target: "outlier_detection.consecutive_5xx", Fate: foreign.Nearly, Source: envoyOutlier, when: inRow, set: eject,
@@ -53,7 +61,7 @@ func envoy() *Format {
 		}, limits("circuit_breakers.thresholds[].max_requests", envoyLimits))
 	return &Format{
 		Name: "envoy", Title: "Envoy: RouteConfiguration and Cluster", Comment: "# ", write: envoyText,
-		Mappings: losses("envoy", envoyAPI, own, "timeout.call", "timeout.idle", "retry.budget", "bulkhead"),
+		Mappings: losses("envoy", envoyAPI, own, "timeout.call", "timeout.idle", "retry.budget", "bulkhead", "hedge"),
 		Note:     "The cluster has no endpoints: give it those of your own.",
 	}
 }

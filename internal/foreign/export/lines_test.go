@@ -93,6 +93,7 @@ var lines = map[string]struct {
 	"retry.budget: lost":        {"safe: true, retry: {attempts: 4}", "in an outage 4 attempts are 4.0× the load", nil},
 	"retry.contention: lost":    {"safe: true, retry: {contention: {attempts: 6}}", "up to 5 times", nil},
 	"hedge: lost":               {"safe: true, hedge: {max: 2}", "here up to 2 do", nil},
+	"hedge: not written":        {"safe: true, hedge: {max: 2, delay: 70ms}, retry: {backoff: {base: 100ms, cap: 3s}}", "up to 2 do, each after 70ms. With hedge_on_per_try_timeout one would go after per_try_timeout and retry_back_off, up to 100ms more", nil},
 	"pace: lost":                {"pace: {max: 6s}", "at most 6s", nil},
 	"throttle: lost":            {"throttle: {k: 1.5}", "here from 1.5 requests", nil},
 	"breaker: lost":             {"breaker: {consecutive: off}", "no breaker", nil},

@@ -143,6 +143,18 @@ func lastOr(p policy.Policy) string {
 	return callOr(p)
 }
 
+func hedgeDelay(h policy.Hedge) string {
+	switch {
+	case h.Percentile > 0:
+		return "each after a measured time"
+	case h.Delay > 0:
+		return "each after " + policy.FormatDuration(h.Delay)
+	case h.Delay == policy.Off:
+		return "each after a failure"
+	}
+	return "at once"
+}
+
 func limitOf(b policy.Bulkhead) string {
 	if b.Limit == policy.Learned {
 		return fmt.Sprintf("a learned limit of up to %d", b.Max)
@@ -154,6 +166,7 @@ func limitOf(b policy.Bulkhead) string {
 
 func retries(c *call) bool   { return c.p.Retry.Attempts > 1 }
 func noRetries(c *call) bool { return !retries(c) }
+func hedges(c *call) bool    { return c.p.Hedge.Max > 0 }
 func unsafe(c *call) bool    { return !c.p.Safe && retries(c) }
 
 func both(a, b func(*call) bool) func(*call) bool { return func(c *call) bool { return a(c) && b(c) } }

@@ -47,6 +47,9 @@ func TestFormatsAreGuessed(t *testing.T) {
 			t.Errorf("%s: %s", path, f.Name)
 		}
 	}
+	if f, err := Guess("a.yml", []byte("spring:\n  cloud.gateway:\n    default-filters: [{name: Retry, args: {retries: 1}}]\n")); err != nil || f.Name != "resilience4j" {
+		t.Errorf("a gateway's file without resilience4j is taken for %q: %v", f.Name, err)
+	}
 	for _, text := range []string{"", "a", "{}", "version: 1\ndependencies: {}\n", "[default]\nregion = x", "<xml/>", "kind: Pod", "server: {port: 80}"} {
 		if f, err := Guess("a.txt", []byte(text)); err == nil || !strings.Contains(err.Error(), "grpc-service-config, istio") {
 			t.Errorf("%q: %s, %v", text, f.Name, err)

@@ -106,6 +106,9 @@ func TestDefaultsOfTheOthersPlay(t *testing.T) {
 		{"nginx", "upstream a { server b; server c; } location / { proxy_pass http://a; }", func(p policy.Policy) bool {
 			return p.Retry.Attempts == 2 && !p.Safe && p.Timeout.Attempt == time.Minute && len(p.HTTP.Permanent) == 4 && p.Breaker.Off
 		}},
+		{"nginx", "location / { proxy_pass http://a; proxy_read_timeout 1300ms; }", func(p policy.Policy) bool { return p.Timeout.Attempt == 1300*time.Millisecond }},
+		{"nginx", "location / { proxy_pass http://a; proxy_read_timeout '1m 2s 500ms'; }", func(p policy.Policy) bool { return p.Timeout.Attempt == 62500*time.Millisecond }},
+		{"nginx", "location / { proxy_pass http://a; proxy_read_timeout 1m30; }", func(p policy.Policy) bool { return p.Timeout.Attempt == 90*time.Second }},
 		{"nginx", "location / { proxy_pass http://a; }", func(p policy.Policy) bool { return p.Retry.Attempts == 1 }},
 		{"nginx", "upstream a { server b; server c; } location / { proxy_next_upstream off; proxy_pass http://a; }", func(p policy.Policy) bool { return p.Retry.Attempts == 1 }},
 		{"nginx", "upstream a { server b; server c; } proxy_next_upstream error non_idempotent; location / { proxy_pass http://a/; }", func(p policy.Policy) bool { return p.Retry.Attempts == 2 && p.Safe }},

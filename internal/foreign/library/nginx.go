@@ -94,8 +94,8 @@ func nextCases(v *foreign.Value) (reason, proposal string) {
 	return "", ""
 }
 
-// nginxForm is a time: parts with units, or seconds.
-var nginxForm = regexp.MustCompile(`^(?:(\d{1,6})d)? ?(?:(\d{1,7})h)? ?(?:(\d{1,8})m)? ?(?:(\d{1,9})s?)? ?(?:(\d{1,9})ms)?$`)
+// nginxForm is a time: parts with units, the last of them seconds if it has none.
+var nginxForm = regexp.MustCompile(`^(?:(\d{1,6})d)? ?(?:(\d{1,7})h)? ?(?:(\d{1,8})m)? ?(?:(\d{1,9})(?:s|$))? ?(?:(\d{1,9})ms)?$`)
 
 func nginxSpan(v *foreign.Value) (reason, proposal string) {
 	m := nginxForm.FindStringSubmatch(v.Tree.Text)

@@ -17,7 +17,7 @@ var resilience4j = foreign.Format{
 	Source: r4jSpring, Tables: []*foreign.Table{springTable},
 	Like: func(_ []byte, documents []*yamlstrict.Tree) bool {
 		for _, d := range documents {
-			if nested(d, ".", 3).Get("resilience4j") != nil {
+			if t := nested(d, ".", 3); t.Get("resilience4j") != nil || t.Get("spring").Get("cloud").Get("gateway") != nil { // whose filters are named, at least
 				return true
 			}
 		}

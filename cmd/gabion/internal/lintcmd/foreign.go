@@ -50,6 +50,9 @@ func moved(found []lint.Finding, files map[string]*foreign) {
 		found[i].Fix = nil
 		_, line := f.Place(f.from[min(max(found[i].Line, 1), len(f.from))-1])
 		found[i].Line, found[i].Col, found[i].Snippet = line, 1, f.Text(line)
+		if found[i].Proposal != "" {
+			found[i].Proposal = "in gabion's file: " + found[i].Proposal
+		}
 	}
 	slices.SortStableFunc(found, func(a, b lint.Finding) int {
 		if a.File != b.File {

@@ -32,6 +32,7 @@ func TestAFileOfAnotherSystem(t *testing.T) {
 	}{
 		{"lint application.yml", 1, "application.yml:6:1: warning G003: stock: ", "application.yml: read as resilience4j: 2 keys mean the same, 1 nearly the same"},
 		{"lint application.yml", 1, "  |         waitDuration: 200ms\n", ""},
+		{"lint application.yml", 1, "^ in gabion's file: write ", ""},
 		{"lint application.yml --diff", 1, "", "application.yml: read as resilience4j"},
 		{"lint bad.yml", 1, "bad.yml:5:22: error G000: resilience4j.retry.instances.stock.maxAttempts: -4 is\n    too small", ""},
 	} {
