@@ -1,6 +1,7 @@
 package gabionproxy_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -62,6 +63,24 @@ func order(t *testing.T, url, key, body string) (status int, text string, h http
 	return resp.StatusCode, string(got), resp.Header
 }
 
+// isRefusal checks what a problem of keys or admission says.
+func isRefusal(t *testing.T, text, kind, reason, effect string) {
+	t.Helper()
+	var p struct {
+		Type, Title, Detail, Reason, Effect string
+		Status                              int
+		Attempts                            *int
+	}
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		t.Errorf("%s: %v", text, err)
+	}
+	if !strings.HasPrefix(p.Type, kind) || reason != "" && p.Reason != reason || p.Effect != effect ||
+		p.Title == "" || p.Detail == "" || p.Reason == "" || p.Status < 400 ||
+		(p.Attempts != nil) != (effect == "not sent") || p.Attempts != nil && *p.Attempts != 0 {
+		t.Errorf("%s, want %s, %s, %s, and what to do", text, kind, reason, effect)
+	}
+}
+
 func TestAProgramRunsEachKeyOnce(t *testing.T) {
 	var runs atomic.Int64
 	program := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,20 +98,22 @@ func TestAProgramRunsEachKeyOnce(t *testing.T) {
 	for _, c := range []struct { // one after the other
 		name, path, key, body string
 		status                int
-		text                  string
+		text                  string // of a refusal the reason
 	}{
 		{"first", "/orders", "k", "a", 201, "1 a."},
 		{"replayed", "/orders", "k", "a", 201, "1 a."},
-		{"another request", "/orders", "k", "b", 422, ""},
-		{"no key", "/orders", "", "a", 400, ""},
-		{"a slash too many", "/orders/", "", "a", 400, ""},
-		{"another way of writing it", "/./orders", "", "a", 400, ""},
-		{"a letter that is escaped", "/%6frders", "", "a", 400, ""},
+		{"another request", "/orders", "k", "b", 422, "key_reused"},
+		{"no key", "/orders", "", "a", 400, "key_missing"},
+		{"a slash too many", "/orders/", "", "a", 400, "key_missing"},
+		{"another way of writing it", "/./orders", "", "a", 400, "key_missing"},
+		{"a letter that is escaped", "/%6frders", "", "a", 400, "key_missing"},
 		{"another path takes no keys", "/other", "", "a", 201, "2 a."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			status, text, _ := order(t, url+c.path, c.key, c.body)
-			if status != c.status || c.text != "" && text != c.text {
+			if status == c.status && status >= 400 {
+				isRefusal(t, text, "urn:gabion:idempotency:", c.text, "not sent")
+			} else if status != c.status || text != c.text {
 				t.Errorf("%d %q, want %d %q", status, text, c.status, c.text)
 			}
 		})
@@ -129,9 +150,10 @@ func TestAProgramThatDies(t *testing.T) {
 	}
 	runs.Store(0)
 	for range 3 {
-		if status, text, _ = order(t, url+"/orders", "sent", "a"); status != http.StatusConflict || !strings.Contains(text, "outcome-unknown") {
+		if status, text, _ = order(t, url+"/orders", "sent", "a"); status != http.StatusConflict {
 			t.Errorf("the program died on it: %d %s", status, text)
 		}
+		isRefusal(t, text, "urn:gabion:idempotency:outcome-unknown", "outcome_unknown", "may have happened")
 	}
 	if runs.Load() != 1 {
 		t.Errorf("it ran %d times", runs.Load())
@@ -200,6 +222,10 @@ func TestDeadlinesAndAdmissionBeforeAProgram(t *testing.T) {
 	if status := get("/", "50"); status != http.StatusServiceUnavailable && status != http.StatusGatewayTimeout {
 		t.Errorf("while the only slot is taken: %d", status)
 	}
+	req, _ := http.NewRequest(http.MethodGet, url, nil)
+	req.Header.Set("X-Request-Deadline-Ms", "50")
+	_, text := answer(t, req)
+	isRefusal(t, text, "urn:gabion:admission:", "", "not sent")
 	close(free)
 	wg.Wait()
 }
