@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -160,29 +161,45 @@ func TestAProgramThatDies(t *testing.T) {
 	}
 }
 
-// net/http sends a request without a body again by itself when it has a key and its connection
+// net/http sends a request without a body again by itself when it has a key, or is a GET, and its connection
 // dies. Before a program that would do the work twice.
 func TestNothingIsSentAgainBelow(t *testing.T) {
-	for _, body := range []string{"", "a"} {
-		var runs atomic.Int64
-		program := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodPost {
-				runs.Add(1)
-				panic(http.ErrAbortHandler)
+	var runs atomic.Int64
+	program := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" {
+			runs.Add(1)
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	defer program.Close()
+	url := before(t, program.URL, "idempotency: {store: gabion.db, routes: [POST /orders, GET /orders], optional: true}")
+	for i, c := range []struct{ method, path, body, expect string }{
+		{"POST", "/orders", "", ""},
+		{"POST", "/orders", "a", ""},
+		{"POST", "/orders", "a", "100-continue"},
+		{"POST", "/other", "", ""},
+		{"POST", "/other", "a", ""},
+		{"GET", "/orders", "", ""},
+		{"GET", "/orders", "", "100-continue"},
+		{"GET", "/orders", "a", ""},
+	} {
+		t.Run(c.method+" "+c.path+" "+c.body+" "+c.expect, func(t *testing.T) {
+			headers := http.Header{"Idempotency-Key": {strconv.Itoa(i)}}
+			if c.expect != "" {
+				headers.Set("Expect", c.expect)
 			}
-		}))
-		url := before(t, program.URL, "idempotency: {store: gabion.db, routes: [POST /orders], optional: true}")
-		for _, path := range []string{"/orders", "/other"} {
-			if resp, err := http.Get(url); err != nil || resp.Body.Close() != nil { // so that there is a connection to be used again
-				t.Fatal(err)
+			first, _ := http.NewRequest("GET", url, nil) // so that there is a connection to be used again
+			first.Header = headers
+			if status, _ := answer(t, first); status != 200 {
+				t.Fatal(status)
 			}
 			runs.Store(0)
-			status, _, _ := order(t, url+path, "k"+path, body)
-			if runs.Load() != 1 || status < 400 {
-				t.Errorf("%s with body %q: %d runs, %d", path, body, runs.Load(), status)
+			req, _ := http.NewRequest(c.method, url+c.path, strings.NewReader(c.body))
+			req.Header = headers
+			if status, _ := answer(t, req); runs.Load() != 1 || status < 400 {
+				t.Errorf("%d runs, %d", runs.Load(), status)
 			}
-		}
-		program.Close()
+		})
 	}
 }
 
