@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -77,5 +78,39 @@ func TestARefusalIsAProblemWithReasonAndEffect(t *testing.T) {
 	if resp.Header.Get("Content-Type") != "application/problem+json" || problem["effect"] != "not sent" ||
 		problem["reason"] != resp.Header.Get("Gabion-Reason") || resp.Header.Get("Gabion-Attempts") != "3" {
 		t.Errorf("%d %v %v", resp.StatusCode, problem, resp.Header)
+	}
+}
+
+// A 4xx says that the request is wrong, and the same one is no better. Only 408 and 429 speak of the moment.
+func TestNo4xxIsSentAgain(t *testing.T) {
+	var came atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		came.Add(1)
+		status, _ := strconv.Atoi(r.URL.Path[1:])
+		w.WriteHeader(status)
+	}))
+	defer server.Close()
+	_, url := begin(t, one(server.URL, quick))
+	for status := 400; status < 500; status++ {
+		want := "1"
+		switch status {
+		case http.StatusTooManyRequests: // paces all requests after it
+			continue
+		case http.StatusRequestTimeout:
+			want = "3"
+		}
+		for _, method := range []string{"GET", "PUT", "POST"} {
+			came.Store(0)
+			req, _ := http.NewRequest(method, url+"/"+strconv.Itoa(status), strings.NewReader("x"))
+			req.Header.Set("Idempotency-Key", method+strconv.Itoa(status))
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if got := resp.Header.Get("Gabion-Attempts"); resp.StatusCode != status || got != want || strconv.FormatInt(came.Load(), 10) != want {
+				t.Errorf("%s %d: %d after %s attempts, and the server got %d requests", method, status, resp.StatusCode, got, came.Load())
+			}
+		}
 	}
 }

@@ -1,11 +1,13 @@
 package gabionproxy_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -62,6 +64,24 @@ func order(t *testing.T, url, key, body string) (status int, text string, h http
 	return resp.StatusCode, string(got), resp.Header
 }
 
+// isRefusal checks what a problem of keys or admission says.
+func isRefusal(t *testing.T, text, kind, reason, effect string) {
+	t.Helper()
+	var p struct {
+		Type, Title, Detail, Reason, Effect string
+		Status                              int
+		Attempts                            *int
+	}
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		t.Errorf("%s: %v", text, err)
+	}
+	if !strings.HasPrefix(p.Type, kind) || reason != "" && p.Reason != reason || p.Effect != effect ||
+		p.Title == "" || p.Detail == "" || p.Reason == "" || p.Status < 400 ||
+		(p.Attempts != nil) != (effect == "not sent") || p.Attempts != nil && *p.Attempts != 0 {
+		t.Errorf("%s, want %s, %s, %s, and what to do", text, kind, reason, effect)
+	}
+}
+
 func TestAProgramRunsEachKeyOnce(t *testing.T) {
 	var runs atomic.Int64
 	program := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,20 +99,22 @@ func TestAProgramRunsEachKeyOnce(t *testing.T) {
 	for _, c := range []struct { // one after the other
 		name, path, key, body string
 		status                int
-		text                  string
+		text                  string // of a refusal the reason
 	}{
 		{"first", "/orders", "k", "a", 201, "1 a."},
 		{"replayed", "/orders", "k", "a", 201, "1 a."},
-		{"another request", "/orders", "k", "b", 422, ""},
-		{"no key", "/orders", "", "a", 400, ""},
-		{"a slash too many", "/orders/", "", "a", 400, ""},
-		{"another way of writing it", "/./orders", "", "a", 400, ""},
-		{"a letter that is escaped", "/%6frders", "", "a", 400, ""},
+		{"another request", "/orders", "k", "b", 422, "key_reused"},
+		{"no key", "/orders", "", "a", 400, "key_missing"},
+		{"a slash too many", "/orders/", "", "a", 400, "key_missing"},
+		{"another way of writing it", "/./orders", "", "a", 400, "key_missing"},
+		{"a letter that is escaped", "/%6frders", "", "a", 400, "key_missing"},
 		{"another path takes no keys", "/other", "", "a", 201, "2 a."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			status, text, _ := order(t, url+c.path, c.key, c.body)
-			if status != c.status || c.text != "" && text != c.text {
+			if status == c.status && status >= 400 {
+				isRefusal(t, text, "urn:gabion:idempotency:", c.text, "not sent")
+			} else if status != c.status || text != c.text {
 				t.Errorf("%d %q, want %d %q", status, text, c.status, c.text)
 			}
 		})
@@ -129,38 +151,55 @@ func TestAProgramThatDies(t *testing.T) {
 	}
 	runs.Store(0)
 	for range 3 {
-		if status, text, _ = order(t, url+"/orders", "sent", "a"); status != http.StatusConflict || !strings.Contains(text, "outcome-unknown") {
+		if status, text, _ = order(t, url+"/orders", "sent", "a"); status != http.StatusConflict {
 			t.Errorf("the program died on it: %d %s", status, text)
 		}
+		isRefusal(t, text, "urn:gabion:idempotency:outcome-unknown", "outcome_unknown", "may have happened")
 	}
 	if runs.Load() != 1 {
 		t.Errorf("it ran %d times", runs.Load())
 	}
 }
 
-// net/http sends a request without a body again by itself when it has a key and its connection
+// net/http sends a request without a body again by itself when it has a key, or is a GET, and its connection
 // dies. Before a program that would do the work twice.
 func TestNothingIsSentAgainBelow(t *testing.T) {
-	for _, body := range []string{"", "a"} {
-		var runs atomic.Int64
-		program := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodPost {
-				runs.Add(1)
-				panic(http.ErrAbortHandler)
+	var runs atomic.Int64
+	program := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" {
+			runs.Add(1)
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	defer program.Close()
+	url := before(t, program.URL, "idempotency: {store: gabion.db, routes: [POST /orders, GET /orders], optional: true}")
+	for i, c := range []struct{ method, path, body, expect string }{
+		{"POST", "/orders", "", ""},
+		{"POST", "/orders", "a", ""},
+		{"POST", "/orders", "a", "100-continue"},
+		{"POST", "/other", "", ""},
+		{"POST", "/other", "a", ""},
+		{"GET", "/orders", "", ""},
+		{"GET", "/orders", "", "100-continue"},
+		{"GET", "/orders", "a", ""},
+	} {
+		t.Run(c.method+" "+c.path+" "+c.body+" "+c.expect, func(t *testing.T) {
+			headers := http.Header{"Idempotency-Key": {strconv.Itoa(i)}}
+			if c.expect != "" {
+				headers.Set("Expect", c.expect)
 			}
-		}))
-		url := before(t, program.URL, "idempotency: {store: gabion.db, routes: [POST /orders], optional: true}")
-		for _, path := range []string{"/orders", "/other"} {
-			if resp, err := http.Get(url); err != nil || resp.Body.Close() != nil { // so that there is a connection to be used again
-				t.Fatal(err)
+			first, _ := http.NewRequest("GET", url, nil) // so that there is a connection to be used again
+			first.Header = headers
+			if status, _ := answer(t, first); status != 200 {
+				t.Fatal(status)
 			}
 			runs.Store(0)
-			status, _, _ := order(t, url+path, "k"+path, body)
-			if runs.Load() != 1 || status < 400 {
-				t.Errorf("%s with body %q: %d runs, %d", path, body, runs.Load(), status)
+			req, _ := http.NewRequest(c.method, url+c.path, strings.NewReader(c.body))
+			req.Header = headers
+			if status, _ := answer(t, req); runs.Load() != 1 || status < 400 {
+				t.Errorf("%d runs, %d", runs.Load(), status)
 			}
-		}
-		program.Close()
+		})
 	}
 }
 
@@ -200,6 +239,10 @@ func TestDeadlinesAndAdmissionBeforeAProgram(t *testing.T) {
 	if status := get("/", "50"); status != http.StatusServiceUnavailable && status != http.StatusGatewayTimeout {
 		t.Errorf("while the only slot is taken: %d", status)
 	}
+	req, _ := http.NewRequest(http.MethodGet, url, nil)
+	req.Header.Set("X-Request-Deadline-Ms", "50")
+	_, text := answer(t, req)
+	isRefusal(t, text, "urn:gabion:admission:", "", "not sent")
 	close(free)
 	wg.Wait()
 }

@@ -148,13 +148,16 @@ func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, x *refusal) {
 		x.call(w, r, as)
 		return
 	}
-	effect := "may have happened"
-	if x.unsent {
-		effect = "not sent"
-	}
-	body, _ := json.Marshal(problem{page + x.reason, x.title, x.status, x.detail, x.reason, effect, x.attempts})
+	body, _ := json.Marshal(problem{page + x.reason, x.title, x.status, x.detail, x.reason, x.effect(), x.attempts})
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(x.status)
 	_, _ = w.Write(body)
+}
+
+func (x *refusal) effect() string {
+	if x.unsent {
+		return "not sent"
+	}
+	return "may have happened"
 }

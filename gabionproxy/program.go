@@ -17,6 +17,7 @@ import (
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/gabionhttp"
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/h1"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -44,7 +45,11 @@ func (p *Proxy) program(c config.ProxyIngress) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &program{proxy: p, url: to, send: followed(p.options.Telemetry, "", informing{newBase(nil, to)}), times: c.Deadlines, trusted: trusted, keyed: c.Idempotency.Store != ""}
+	send := newUpstream(nil, to)
+	if t, ok := send.(*h1.Transport); ok {
+		t.Once = keyed
+	}
+	g := &program{proxy: p, url: to, send: followed(p.options.Telemetry, "", send), times: c.Deadlines, trusted: trusted, keyed: c.Idempotency.Store != ""}
 	g.own = slices.Concat(keyHeaders, leftHeaders, []string{gabionhttp.HeaderPriority,
 		http.CanonicalHeaderKey(c.Idempotency.ScopeHeader), http.CanonicalHeaderKey(c.Admission.TenantHeader)})
 	if g.keyed {
@@ -65,13 +70,16 @@ func (g *program) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	e := exchangeOf(r.Context())
-	if idempotency.Token(r.Context()) != 0 {
+	if keyed(r.Context()) {
 		w = whole{w}
 	} else {
 		defer g.proxy.remember(r, 0).forget(w)
 	}
 	g.proxy.passed(w, r, e, &g.pass)
 }
+
+// keyed reports whether a request has a key, and so whether the program must not get it twice.
+func keyed(ctx context.Context) bool { return idempotency.Token(ctx) != 0 }
 
 // keyHeaders are those by which net/http takes a request for one that it may send again by
 // itself, after the program may have acted on it.
@@ -100,10 +108,13 @@ func (g *program) rewrite(pr *httputil.ProxyRequest) {
 	exchangeOf(out.Context()).resends(out)
 	out.GetBody = nil
 	noUpgrade(out)
+	if keyed(out.Context()) {
+		out.Header.Del("Expect") // the body is here, and net/http's own Transport might send the request twice
+	}
 	if all, ok := in.Body.(io.ReaderAt); ok && out.Body != nil && g.url.Scheme == "http" && !g.h2c {
 		// In memory: it is sent on another connection if none of it got out on the first.
 		out.GetBody = func() (io.ReadCloser, error) {
-			return io.NopCloser(io.NewSectionReader(all, 0, in.ContentLength)), nil
+			return inMemory{io.NewSectionReader(all, 0, in.ContentLength)}, nil
 		}
 		out.Body, _ = out.GetBody()
 	}
@@ -119,6 +130,15 @@ func (g *program) rewrite(pr *httputil.ProxyRequest) {
 		}
 	}
 }
+
+// inMemory is a body that is all there: package h1 writes a short one together with its headers.
+type inMemory struct{ *io.SectionReader }
+
+// Close implements [io.Closer].
+func (inMemory) Close() error { return nil }
+
+// Whole reports that no read waits.
+func (inMemory) Whole() bool { return true }
 
 // noTwins removes headers such as X_Forwarded_For, which programs behind CGI and its heirs can't tell from those that the
 // proxy writes or goes by.

@@ -100,16 +100,12 @@ type detail struct {
 // details are what a program can read: the reason with what happened, in the domain that package gabiongrpc has, and
 // when to come back.
 func (x *refusal) details(after string) []detail {
-	effect := "may have happened"
-	if x.unsent {
-		effect = "not sent"
-	}
 	reason, domain := x.reason, "policy.gabion"
 	if x.domain != "" { // as package grpcidem has it
 		reason, domain = strings.ToUpper(reason), x.domain
 	}
 	info := field(field(nil, 1, []byte(reason)), 2, []byte(domain))
-	for _, pair := range [][2]string{{"effect", effect}, {"attempts", strconv.Itoa(x.attempts)}} {
+	for _, pair := range [][2]string{{"effect", x.effect()}, {"attempts", strconv.Itoa(x.attempts)}} {
 		info = field(info, 3, field(field(nil, 1, []byte(pair[0])), 2, []byte(pair[1])))
 	}
 	all := []detail{{"google.rpc.ErrorInfo", info}}

@@ -1,6 +1,7 @@
 package gabionproxy
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"net/http"
@@ -41,8 +42,18 @@ func (s spoken) end(h *holding, r *http.Request) {
 		if x.unsent {
 			h.Header()[HeaderAttempts] = []string{"0"}
 		}
+		h.body = x.completes(h.body)
 	}
 	h.letGo()
+}
+
+// completes adds to a problem what those of this proxy say. Its own members stay.
+func (x *refusal) completes(body []byte) []byte {
+	more, _ := json.Marshal(map[string]string{"detail": x.detail, "effect": x.effect(), "reason": x.reason})
+	if x.unsent {
+		more = append(bytes.TrimSuffix(more, []byte("}")), `,"attempts":0}`...)
+	}
+	return append(append(bytes.TrimSuffix(body, []byte("}")), ','), more[1:]...)
 }
 
 // holding keeps a short problem back, since the program may have one of its own.
@@ -97,13 +108,13 @@ func (h *holding) letGo() {
 
 // ofKeys are the problems of package idempotency that statuses of HTTP do not tell apart, or that package grpcidem names otherwise.
 var ofKeys = map[string]refusal{
-	"missing":               {reason: "key_missing"},
-	"malformed":             {reason: "key_malformed"},
-	"mismatch":              {reason: "key_reused", code: grpccode.FailedPrecondition, unsent: true},
-	"in-progress":           {code: grpccode.Aborted},
-	"response-not-retained": {code: grpccode.FailedPrecondition},
-	"outcome-unknown":       {code: grpccode.Unknown},
-	"store-unavailable":     {unsent: true},
+	"missing":               {reason: "key_missing", detail: "send an Idempotency-Key, the same one when you send the request again"},
+	"malformed":             {reason: "key_malformed", detail: "send one Idempotency-Key"},
+	"mismatch":              {reason: "key_reused", code: grpccode.FailedPrecondition, unsent: true, detail: "send a new key with each new request"},
+	"in-progress":           {code: grpccode.Aborted, detail: "send the same request again after Retry-After"},
+	"response-not-retained": {code: grpccode.FailedPrecondition, detail: "read what the request has made: it was carried out"},
+	"outcome-unknown":       {code: grpccode.Unknown, detail: "ask the server what it did before you send a new request"},
+	"store-unavailable":     {unsent: true, detail: "send the same request again after Retry-After"},
 }
 
 // codes are what the statuses of such problems are in gRPC.
@@ -126,7 +137,7 @@ func ofURN(status int, body []byte) *refusal {
 		if x = ofKeys[name]; status == http.StatusServiceUnavailable {
 			x.code = grpccode.Unavailable // also where it may soon be known what was done
 		}
-		x.domain, x.detail = "idempotency.gabion", "docs/idempotency.md says what to do"
+		x.domain, x.detail = "idempotency.gabion", cmp.Or(x.detail, "docs/idempotency.md says what to do")
 		x.unsent = x.unsent || status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge
 	case "admission":
 		x.unsent, x.detail = true, "send the request again later, or give it more time"

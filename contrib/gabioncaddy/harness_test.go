@@ -1,12 +1,14 @@
 package gabioncaddy
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -17,12 +19,18 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/logging" // without which nothing is silenced
 )
 
-// site is the real Caddy in this process, with one site.
+// site is the real Caddy in this process, with one site. Each configuration listens at a socket of its own: Caddy cuts
+// requests that reach one while it closes it, with other transports, too.
 type site struct {
-	t    *testing.T
-	file string // gabion's
-	addr string
+	t      *testing.T
+	file   string // gabion's
+	dir    string // of the sockets
+	loads  int
+	at     string // the socket of the configuration that runs
+	client *http.Client
 }
+
+const siteURL = "http://caddy.test"
 
 // policies are what tests without a file of their own use.
 const policies = `version: 1
@@ -35,7 +43,15 @@ dependencies:
 
 func newSite(t *testing.T, yaml string) *site {
 	t.Helper()
-	s := &site{t: t, file: filepath.Join(t.TempDir(), "gabion.yaml"), addr: freePort(t)}
+	dir, err := os.MkdirTemp("", "") // shorter than the test's own: a socket's name has at most 104 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	s := &site{t: t, file: filepath.Join(t.TempDir(), "gabion.yaml"), dir: dir}
+	s.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", s.at)
+	}}}
 	s.write(yaml)
 	t.Cleanup(func() {
 		if err := caddy.Stop(); err != nil {
@@ -62,14 +78,25 @@ func (s *site) write(yaml string) {
 // load gives Caddy a site with these directives, in which FILE is gabion's file and USE the plain transport.
 func (s *site) load(directives string) error {
 	s.t.Helper()
-	text := "{\n\tadmin off\n\tauto_https off\n\tpersist_config off\n\tlog {\n\t\toutput discard\n\t}\n}\nhttp://" + s.addr + " {\n" + directives + "\n}\n"
+	at := s.socket()
+	text := "{\n\tadmin off\n\tauto_https off\n\tpersist_config off\n\tlog {\n\t\toutput discard\n\t}\n}\nhttp:// {\nbind unix/" + at + "\n" + directives + "\n}\n"
 	text = strings.ReplaceAll(text, "USE", "transport gabion {\n\t\tconfig FILE\n\t\tdependency api\n\t}")
 	text = strings.ReplaceAll(text, "FILE", s.file)
 	json, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
 	if err != nil {
 		return err
 	}
-	return caddy.Load(json, true)
+	if err := caddy.Load(json, true); err != nil {
+		return err
+	}
+	s.at = at
+	return nil
+}
+
+// socket is a new one.
+func (s *site) socket() string {
+	s.loads++
+	return filepath.Join(s.dir, strconv.Itoa(s.loads))
 }
 
 func (s *site) mustLoad(directives string) {
@@ -86,14 +113,14 @@ func (s *site) ask(method, path, body string, headers ...string) (*http.Response
 	if body != "" {
 		from = strings.NewReader(body)
 	}
-	r, err := http.NewRequestWithContext(s.t.Context(), method, "http://"+s.addr+path, from)
+	r, err := http.NewRequestWithContext(s.t.Context(), method, siteURL+path, from)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := s.client.Do(r)
 	if err != nil {
 		s.t.Fatal(err)
 	}

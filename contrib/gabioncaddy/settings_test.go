@@ -16,14 +16,14 @@ import (
 func TestMistakesAreNamed(t *testing.T) {
 	const to = "reverse_proxy http://127.0.0.1:1 {\n"
 	for _, c := range []struct{ fact, site, says string }{
-		{"an argument", to + "transport gabion api\n}", "transport gabion takes no arguments: write config and dependency into its block, at Caddyfile:11"},
-		{"an unknown key", to + "transport gabion {\nretries 3\n}\n}", `transport gabion has no "retries": it has config, dependency and http; settings of connections, such as tls, go into http, at Caddyfile:12`},
-		{"a key without its word", to + "transport gabion {\nconfig\n}\n}", "config takes one argument, at Caddyfile:12"},
-		{"a key with two words", to + "transport gabion {\nconfig a b\n}\n}", "config takes one argument, at Caddyfile:12"},
-		{"a key twice", to + "transport gabion {\nconfig a\nconfig b\n}\n}", "config is there twice, at Caddyfile:13"},
+		{"an argument", to + "transport gabion api\n}", "transport gabion takes no arguments: write config and dependency into its block, at Caddyfile:12"},
+		{"an unknown key", to + "transport gabion {\nretries 3\n}\n}", `transport gabion has no "retries": it has config, dependency and http; settings of connections, such as tls, go into http, at Caddyfile:13`},
+		{"a key without its word", to + "transport gabion {\nconfig\n}\n}", "config takes one argument, at Caddyfile:13"},
+		{"a key with two words", to + "transport gabion {\nconfig a b\n}\n}", "config takes one argument, at Caddyfile:13"},
+		{"a key twice", to + "transport gabion {\nconfig a\nconfig b\n}\n}", "config is there twice, at Caddyfile:14"},
 		{"no file", to + "transport gabion {\ndependency api\n}\n}", "needs config, which is gabion's file"},
 		{"no dependency", to + "transport gabion {\nconfig FILE\n}\n}", "needs dependency, which is a name in gabion's file"},
-		{"a key that transport http does not have", to + "transport gabion {\nconfig FILE\ndependency api\nhttp {\nwrong\n}\n}\n}", "unrecognized subdirective wrong, at Caddyfile:15"},
+		{"a key that transport http does not have", to + "transport gabion {\nconfig FILE\ndependency api\nhttp {\nwrong\n}\n}\n}", "unrecognized subdirective wrong, at Caddyfile:16"},
 		{"a file that is not there", to + "transport gabion {\nconfig FILE.none\ndependency api\n}\n}", "no such file"},
 		{"a dependency that the file does not have", to + "transport gabion {\nconfig FILE\ndependency other\n}\n}", `has no dependency "other"; it has ["api"]`},
 		{"retries of Caddy's own", to + "lb_retries 3\nUSE\n}", "would multiply the attempts of transport gabion"},
@@ -148,8 +148,9 @@ func TestSettingsInJSON(t *testing.T) {
 	to := server(t, failing(1, 503, &seen))
 	s := newSite(t, policies)
 	t.Setenv("POLICIES", s.file)
+	s.at = s.socket()
 	err := caddy.Load([]byte(`{"admin": {"disabled": true, "config": {"persist": false}}, "logging": {"logs": {"default": {"writer": {"output": "discard"}}}},
-		"apps": {"http": {"servers": {"one": {"listen": ["`+s.addr+`"], "automatic_https": {"disable": true}, "routes": [{"handle": [{"handler": "reverse_proxy",
+		"apps": {"http": {"servers": {"one": {"listen": ["unix/`+s.at+`"], "automatic_https": {"disable": true}, "routes": [{"handle": [{"handler": "reverse_proxy",
 		"upstreams": [{"dial": "`+strings.TrimPrefix(to, "http://")+`"}],
 		"transport": {"protocol": "gabion", "config": "{env.POLICIES}", "dependency": "api", "http": {"dial_timeout": "1s"}}}]}]}}}}}`), true)
 	if err != nil {

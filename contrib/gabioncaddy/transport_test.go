@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -130,6 +131,27 @@ func TestAReloadKeepsTheBreakerOpen(t *testing.T) {
 	}
 }
 
+func TestAFailureAfterAReloadCountsForIt(t *testing.T) {
+	var s *site
+	var site string
+	reload := sync.OnceValue(func() error { return s.load(site) })
+	to := server(t, func(w http.ResponseWriter, r *http.Request) {
+		if err := reload(); err != nil { // while the request is under way by the configuration before
+			t.Error(err)
+		}
+		w.WriteHeader(500)
+	})
+	s = newSite(t, broken)
+	site = "reverse_proxy " + to + " {\nUSE\n}"
+	s.mustLoad(site)
+	if resp, body := s.ask("GET", "/", ""); resp.StatusCode != 500 || resp.Header.Get(gabionproxy.HeaderAttempts) != "1" {
+		t.Errorf("during the reload: got %d %q, headers %v", resp.StatusCode, body, resp.Header)
+	}
+	if resp, body := s.ask("GET", "/", ""); resp.Header.Get(gabionproxy.HeaderReason) != "breaker_open" {
+		t.Errorf("after it: got %d %q, headers %v", resp.StatusCode, body, resp.Header)
+	}
+}
+
 func TestAServerThatIsNotThere(t *testing.T) {
 	s := newSite(t, policies)
 	s.mustLoad("reverse_proxy http://" + freePort(t) + " {\nUSE\n}")
@@ -151,7 +173,7 @@ func TestStreamsOfEventsComeAsTheyAreSent(t *testing.T) {
 	})
 	s := newSite(t, policies)
 	s.mustLoad("reverse_proxy " + to + " {\nUSE\n}")
-	resp, err := http.Get("http://" + s.addr)
+	resp, err := s.client.Get(siteURL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,10 +206,10 @@ func TestConnectionsAreUpgraded(t *testing.T) {
 	})
 	s := newSite(t, policies)
 	s.mustLoad("reverse_proxy " + to + " {\nUSE\n}")
-	r, _ := http.NewRequestWithContext(t.Context(), "GET", "http://"+s.addr, nil)
+	r, _ := http.NewRequestWithContext(t.Context(), "GET", siteURL, nil)
 	r.Header.Set("Connection", "Upgrade")
 	r.Header.Set("Upgrade", "echo")
-	resp, err := http.DefaultTransport.RoundTrip(r)
+	resp, err := s.client.Transport.RoundTrip(r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,6 +52,9 @@ type Transport struct {
 	// Whole gets answers of unknown length whose body is in memory to its end, which are no streams. Nil means that they are not looked for.
 	Whole func(*http.Response)
 
+	// Once reports whether a request of that context must not be sent again, once a byte of it was. Nil means that none must not.
+	Once func(ctx context.Context) bool
+
 	mu    sync.Mutex // guards all below
 	hosts map[hostKey]*host
 	sweep *time.Timer
@@ -89,7 +92,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if !errors.As(err, &d) {
 			return nil, err
 		}
-		if again || !c.reused || !d.unwritten && !replayable(req) {
+		if again || !c.reused || !d.unwritten && (!replayable(req) || t.Once != nil && t.Once(ctx)) {
 			return nil, d.told()
 		}
 		if req, err = rewound(req); err != nil {
