@@ -41,7 +41,7 @@ var (
 	}
 	narrow = layout{ // for a phone: the chart is below the figures
 		width: 400, letters: 54, head: 68, rowHeight: 116, phases: 50, titles: 8, chartLeft: 8, chartTop: 30, name: 20, figures: 20, small: 103, large: 20,
-		ends: [3]int{214, 310, 392}, words: [3]string{"answered in time", "charged twice", "requests"},
+		ends: [3]int{214, 310, 384}, words: [3]string{"in time", "charged twice", "requests"},
 	}
 )
 
@@ -67,6 +67,11 @@ func (s scene) svg(to layout, animated bool) string {
 	above := append(wrap(s.about, to.letters), wrap(s.plan.wrong(), to.letters)...)
 	rowTop := 34 + 20*len(above) + to.head
 	height := rowTop + to.rowHeight*len(s.sides) + 44
+	first, key, second := height-19, 380, height-19
+	if to.chartTop > 0 { // one below the other
+		key, second = 16, height
+		height += 16
+	}
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%d" role="img" font-family="system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif" fill="#e6e9ef">`, to.width, height, height)
 	fmt.Fprintf(&b, "\n<title>One outage, four clients</title>\n<desc>%s</desc>\n", html.EscapeString(s.words()))
 	if animated {
@@ -84,13 +89,9 @@ func (s scene) svg(to layout, animated bool) string {
 	for i, side := range s.sides {
 		s.drawSide(&b, to, side, rowTop+i*to.rowHeight, animated)
 	}
-	key, line := 380, height-19
-	if to.width < chartWidth+to.chartLeft+100 { // one below the other
-		key, line = 16, height-1
-	}
-	fmt.Fprintf(&b, `<rect x="%d" y="%d" width="10" height="10" fill="#3fb56f"/><path d="M%d %dh16" stroke="#f4a340" stroke-width="2"/>`+"\n", 16, height-28, key, line-4)
-	write(&b, 32, height-19, `font-size="12" fill="#98a2b3"`, "calls answered in time, by arrival; pale: not over yet")
-	write(&b, key+24, line, `font-size="12" fill="#98a2b3"`, fmt.Sprintf("requests at the provider for each call, up to %.0f", mostTimes))
+	fmt.Fprintf(&b, `<rect x="%d" y="%d" width="10" height="10" fill="#3fb56f"/><path d="M%d %dh16" stroke="#f4a340" stroke-width="2"/>`+"\n", 16, first-9, key, second-4)
+	write(&b, 32, first, `font-size="12" fill="#98a2b3"`, "calls answered in time, by arrival; pale: not over yet")
+	write(&b, key+24, second, `font-size="12" fill="#98a2b3"`, fmt.Sprintf("requests at the provider for each call, up to %.0f", mostTimes))
 	b.WriteString("</svg>\n")
 	return b.String()
 }
