@@ -78,6 +78,46 @@ func ExampleTransport_models() {
 	// 0.006 usd
 }
 
+// keys has the key of each provider, by the name of its endpoint.
+type keys map[string]string
+
+func (k keys) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	req.Header.Set("Authorization", "Bearer "+k[gabion.EndpointOf(req.Context()).Name])
+	return http.DefaultTransport.RoundTrip(req)
+}
+
+// A second provider answers while the first is overloaded, with a key of its own.
+func ExampleTransport_providers() {
+	first := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Println("first:", r.Header.Get("Authorization"), r.URL.Path)
+		w.WriteHeader(529)
+	}))
+	defer first.Close()
+	second := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Println("second:", r.Header.Get("Authorization"), r.URL.Path)
+	}))
+	defer second.Close()
+
+	p, _ := policy.Preset("llm")
+	p.Endpoints.Mode, p.Endpoints.Standing = policy.EndpointsOrdered, policy.Off // else 1 % of the calls go to the second first
+	p.Endpoints.List = []policy.Endpoint{{Name: "first", URL: first.URL}, {Name: "second", URL: second.URL + "/openai"}}
+	client := &http.Client{Transport: &gabionhttp.Transport{
+		Dependency: gabion.New("models", p), Partition: gabionhttp.ByModel, Base: keys{"first": "k1", "second": "k2"},
+	}}
+	resp, err := client.Post("https://models/v1/chat/completions", "application/json", strings.NewReader(`{"model":"small-1"}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp.Body.Close()
+	fmt.Println(resp.StatusCode)
+	// Output:
+	// first: Bearer k1 /v1/chat/completions
+	// second: Bearer k2 /openai/v1/chat/completions
+	// 200
+}
+
 func ExampleDeadline() {
 	work := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Println("working") })
 	server := &gabionhttp.Deadline{Next: work, Margin: 20 * time.Millisecond}
