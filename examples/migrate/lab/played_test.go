@@ -3,6 +3,9 @@ package lab
 import (
 	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +13,7 @@ import (
 	"github.com/gabion-go/gabion/examples/migrate/guide"
 	"github.com/gabion-go/gabion/examples/migrate/polly"
 	"github.com/gabion-go/gabion/examples/migrate/resilience4j"
+	"github.com/gabion-go/gabion/lab"
 )
 
 var update = flag.Bool("update", false, "write the tables of the guides")
@@ -34,6 +38,30 @@ func TestTheGuidesSayWhatTheLabSays(t *testing.T) {
 			}
 			guide.Keep(t, "../../../docs/migrate/"+library+".md", "played", table.String(), *update, func(a, b string) bool { return a == b })
 		})
+	}
+}
+
+// Each guide begins with gabion import, or says why not, and with an outage in the lab against what it leaves.
+func TestEachGuideBeginsWithImportAndTheLab(t *testing.T) {
+	known := []string{"gabion.yaml"}
+	for _, o := range lab.Opponents() {
+		known = append(known, o.Name)
+	}
+	pages, err := filepath.Glob("../../../docs/migrate/*.md")
+	if err != nil || len(pages) != 7 {
+		t.Fatal(pages, err)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opening, _, _ := strings.Cut(string(text), "\n## ")
+		_, against, ok := strings.Cut(opening, "gabion lab run error-storm --config ")
+		_, against, _ = strings.Cut(against, " --against ")
+		if against = strings.FieldsFunc(against+" ", func(r rune) bool { return r == ' ' || r == '\n' || r == '`' })[0]; !ok || !slices.Contains(known, against) || !strings.Contains(opening, "`gabion import`") && !strings.Contains(opening, "    gabion import ") {
+			t.Errorf("%s begins without gabion import, or without a game against what it leaves: %q", page, against)
+		}
 	}
 }
 
