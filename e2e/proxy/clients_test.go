@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,32 +12,27 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/gabion-go/gabion/idempotency"
-	"github.com/gabion-go/gabion/internal/testservers"
 )
 
-// python is a client in ten lines, with requests where that is installed.
-const python = `
-import sys
-try:
-    import requests
-    s = requests.Session()
-    def call(method, url, **k):
-        r = s.request(method, url, timeout=20, **k)
-        return r.status_code, r.headers.get("Gabion-Attempts"), r.text
-except ImportError:
-    import urllib.request, urllib.error
-    def call(method, url, data=None, headers={}):
-        if data is not None and not isinstance(data, bytes):
-            data = b"".join(data)
-        try:
-            r = urllib.request.urlopen(urllib.request.Request(url, data, headers, method=method), timeout=20)
-        except urllib.error.HTTPError as e:
-            r = e
-        return r.status, r.headers.get("Gabion-Attempts"), r.read().decode()
-`
+// pythons are clients in a few lines, by what they import.
+var pythons = map[string]string{
+	"requests": `
+import sys, requests
+session = requests.Session()
+def call(method, url, body=None, headers={}):
+    r = session.request(method, url, data=body, headers=headers, timeout=20)
+    return r.status_code, r.headers.get("Gabion-Attempts"), r.text
+`,
+	"httpx": `
+import sys, httpx
+session = httpx.Client(timeout=20)
+def call(method, url, body=None, headers={}):
+    r = session.request(method, url, content=body, headers=headers)
+    return r.status_code, r.headers.get("Gabion-Attempts"), r.text
+`,
+}
 
 // node is one for undici, which is in Node.
 const node = `
@@ -55,27 +51,30 @@ const url = process.argv[1];
 // What clients of other languages send is repeated for them: the server fails the first two of
 // each three requests.
 func TestClientsOfOtherLanguages(t *testing.T) {
-	for name, argv := range map[string]func(url string) [][]string{
-		"curl": func(url string) [][]string {
-			curl := []string{"curl", "-sS", "-m", "20", "-w", " %header{Gabion-Attempts} %{http_code}\n"}
+	python := func(module string) func(t *testing.T, url string) [][]string {
+		return func(t *testing.T, url string) [][]string {
+			return [][]string{append(withPython(module)(t), "-c", pythons[module]+`
+print(*call("GET", sys.argv[1]))
+print(*call("POST", sys.argv[1], b"body", {"Idempotency-Key": "k"}))
+print(*call("POST", sys.argv[1], iter([b"bo", b"dy"]), {"Idempotency-Key": "k"}))
+`, url)}
+		}
+	}
+	for name, argv := range map[string]func(t *testing.T, url string) [][]string{
+		"curl": func(t *testing.T, url string) [][]string {
+			curl := []string{installed(t, "curl", []string{"--version"}, "curl"), "-sS", "-m", "20", "-w", " %header{Gabion-Attempts} %{http_code}\n"}
 			keyed := append(curl[:len(curl):len(curl)], "-H", "Idempotency-Key: k", "-d", "body")
 			return [][]string{append(curl[:len(curl):len(curl)], url), append(keyed[:len(keyed):len(keyed)], url),
 				append(keyed[:len(keyed):len(keyed)], "-H", "Transfer-Encoding: chunked", url), append(keyed[:len(keyed):len(keyed)], "-H", "Expect: 100-continue", url),
 				append(keyed[:len(keyed):len(keyed)], "--http2-prior-knowledge", url)}
 		},
-		"python3": func(url string) [][]string {
-			return [][]string{{"python3", "-c", python + `
-print(*call("GET", sys.argv[1]))
-print(*call("POST", sys.argv[1], data=b"body", headers={"Idempotency-Key": "k"}))
-print(*call("POST", sys.argv[1], data=iter([b"bo", b"dy"]), headers={"Idempotency-Key": "k"}))
-`, url}}
+		"requests": python("requests"),
+		"httpx":    python("httpx"),
+		"node": func(t *testing.T, url string) [][]string {
+			return [][]string{{installed(t, "Node", []string{"--version"}, "node"), "-e", node, url}}
 		},
-		"node": func(url string) [][]string { return [][]string{{"node", "-e", node, url}} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := exec.LookPath(name); err != nil {
-				testservers.Missing(t, "%s is not installed", name)
-			}
 			var came atomic.Int64
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
@@ -87,7 +86,7 @@ print(*call("POST", sys.argv[1], data=iter([b"bo", b"dy"]), headers={"Idempotenc
 			}))
 			defer server.Close()
 			lines := 0
-			for _, argv := range argv("http://" + front(t, egress(server.URL, quick)) + "/") {
+			for _, argv := range argv(t, "http://"+front(t, egress(server.URL, quick))+"/") {
 				out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput()
 				if err != nil {
 					t.Fatalf("%v: %v\n%s", argv, err, out)
@@ -108,7 +107,7 @@ print(*call("POST", sys.argv[1], data=iter([b"bo", b"dy"]), headers={"Idempotenc
 
 // payers are clients that pay until some seconds are over, and repeat with the same key what they
 // heard no answer to. They print the payments that they were told are done, and how often they repeated.
-var payers = map[string]string{"python3": python + `
+var payers = map[string]string{"python": `
 import time
 until = time.time() + 5
 n = repeats = 0
@@ -117,7 +116,7 @@ while time.time() < until:
     n += 1
     for attempt in range(200):
         try:
-            status, _, text = call("POST", sys.argv[1], data=name.encode(), headers={"Idempotency-Key": name})
+            status, _, text = call("POST", sys.argv[1], name.encode(), {"Idempotency-Key": name})
         except Exception:
             status, text = 0, ""
         if status == 201 and text == "done " + name:
@@ -158,14 +157,22 @@ const pay = async (name) => {
 // witness counts.
 func TestPaymentsThroughKillsOfTheProxy(t *testing.T) {
 	long(t, "the proxy is killed for some seconds")
-	for name, text := range payers {
+	for name, payer := range map[string]func(t *testing.T) (argv []string, text string){
+		"requests": func(t *testing.T) ([]string, string) {
+			return withPython("requests")(t), pythons["requests"] + payers["python"]
+		},
+		"httpx": func(t *testing.T) ([]string, string) {
+			return withPython("httpx")(t), pythons["httpx"] + payers["python"]
+		},
+		"node": func(t *testing.T) ([]string, string) {
+			return []string{installed(t, "Node", []string{"--version"}, "node")}, payers["node"]
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := exec.LookPath(name); err != nil {
-				testservers.Missing(t, "%s is not installed", name)
-			}
+			argv, text := payer(t)
 			script := filepath.Join(t.TempDir(), "pay")
 			write(t, script, text)
-			payThroughKills(t, name, script)
+			payThroughKills(t, append(argv, script)...)
 		})
 	}
 }
@@ -210,9 +217,10 @@ func payThroughKills(t *testing.T, argv ...string) {
 	var b bank
 	url, at := b.serve(t), addresses(t, 1)[0]
 	proxy := proxied(t, at, fmt.Sprintf("version: 1\ndependencies:\n  payments: {preset: payment}\nproxy:\n  listen:\n    - {address: %s, to: %s, dependency: payments}\n", at, url))
-	killing := during(t, 5*time.Second)
-	var wg sync.WaitGroup
-	wg.Go(func() { kills(killing, 0, nil, proxy) })
+	killing, over := context.WithCancel(t.Context()) // while the clients pay, however long they take to start
+	defer over()
+	var killer, wg sync.WaitGroup
+	killer.Go(func() { kills(killing, 0, nil, nil, proxy) })
 	said := make(chan string, 3)
 	for c := range 3 {
 		wg.Go(func() {
@@ -224,6 +232,8 @@ func payThroughKills(t *testing.T, argv ...string) {
 		})
 	}
 	wg.Wait()
+	over()
+	killer.Wait()
 	b.judge(t, <-said+<-said+<-said)
 }
 

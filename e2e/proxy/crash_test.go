@@ -28,6 +28,7 @@ type ends struct {
 	lost    []string // no end was seen
 	repeats int
 	plenty  chan struct{} // closed when enough is done for a test to show something
+	more    chan struct{} // one was done since this was read
 }
 
 // plenty is how many orders are done at least before the killing ends.
@@ -58,6 +59,10 @@ func (e *ends) order(t *testing.T, client *http.Client, url, name string) {
 		case status == http.StatusCreated && text == "done "+name:
 			if e.done[name] = true; len(e.done) == plenty {
 				close(e.plenty)
+			}
+			select {
+			case e.more <- struct{}{}:
+			default:
 			}
 		case status == http.StatusConflict && strings.Contains(text, "outcome-unknown"):
 			e.held[name] = true
@@ -153,9 +158,22 @@ func stored(at, to, store, more string) string {
 		at, to, store, more)
 }
 
-// kills ends processes at random moments and starts them again: at least the given number of times, and until there is plenty, or ctx is over.
-func kills(ctx context.Context, least int, plenty <-chan struct{}, all ...*process) {
+// kills ends processes at random moments and starts them again: at least the given number of times, and until there is plenty, or ctx is over. On
+// a slow machine a start takes longer than such a moment, so that they are ended after something more is done, if that is told.
+func kills(ctx context.Context, least int, plenty, more <-chan struct{}, all ...*process) {
 	for n := 0; ; n++ {
+		select {
+		case <-more: // by those that were ended
+		default:
+		}
+		if more != nil {
+			select {
+			case <-more:
+			case <-time.After(2 * time.Second): // clients may wait for keys of those that were ended
+			case <-ctx.Done():
+				return
+			}
+		}
 		select {
 		case <-plenty:
 			if n >= least {
@@ -234,13 +252,13 @@ func natsKeys(t *testing.T) string {
 // through lets clients order while processes are killed, however long a slow machine takes for that.
 func through(t *testing.T, at string, clients int, victims ...*process) *ends {
 	t.Helper()
-	e := &ends{done: map[string]bool{}, held: map[string]bool{}, plenty: make(chan struct{})}
+	e := &ends{done: map[string]bool{}, held: map[string]bool{}, plenty: make(chan struct{}), more: make(chan struct{}, 1)}
 	killing, spare := context.WithTimeout(t.Context(), time.Minute)
 	defer spare()
 	ordering, end := context.WithCancel(t.Context())
 	defer end()
 	var wg sync.WaitGroup
-	wg.Go(func() { kills(killing, 12, e.plenty, victims...); end() })
+	wg.Go(func() { kills(killing, 12, e.plenty, e.more, victims...); end() })
 	wg.Go(func() { e.shop(ordering, t, "http://"+at+"/orders", clients) })
 	wg.Wait()
 	return e

@@ -180,12 +180,7 @@ func (p *process) soaked(t *testing.T, admin string) (s soaked) {
 		t.Fatal(err)
 	}
 	s.descriptors = float64(len(fds))
-	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages, _ := strconv.ParseFloat(strings.Fields(string(statm))[1], 64)
-	s.memory = pages * float64(os.Getpagesize())
+	s.memory = resident(t, pid)
 	conn, err := net.Dial("tcp", admin)
 	if err != nil {
 		t.Fatal(err)
@@ -203,6 +198,17 @@ func (p *process) soaked(t *testing.T, admin string) (s soaked) {
 	return s
 }
 
+// resident is what a process has in memory, in bytes.
+func resident(t *testing.T, pid int) float64 {
+	t.Helper()
+	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, _ := strconv.ParseFloat(strings.Fields(string(statm))[1], 64)
+	return pages * float64(os.Getpagesize())
+}
+
 // slope returns the mean, and by how much the line through the points rises, which has the least squares.
 func slope(all []soaked, of func(soaked) float64) (mean, rise float64) {
 	n := float64(len(all))
@@ -216,4 +222,22 @@ func slope(all []soaked, of func(soaked) float64) (mean, rise float64) {
 		wide += x * x
 	}
 	return mean, up / wide * (n - 1)
+}
+
+func TestAnIdleProxyIsSmall(t *testing.T) {
+	long(t, "the command is built")
+	if _, err := os.Stat("/proc/self/statm"); err != nil {
+		testservers.Missing(t, "/proc is needed: %v", err)
+	}
+	const most = 25 << 20
+	at := addresses(t, 1)[0]
+	p := proxied(t, at, strings.Replace(egress("http://127.0.0.1:1", quick), "127.0.0.1:0", at, 1))
+	memory := 0.0
+	for until := time.Now().Add(20 * time.Second); time.Now().Before(until); time.Sleep(100 * time.Millisecond) { // nothing tells when the start is over
+		if memory = resident(t, p.cmd.Process.Pid); memory <= most {
+			t.Logf("%.1f MiB", memory/(1<<20))
+			return
+		}
+	}
+	t.Errorf("%.1f MiB", memory/(1<<20))
 }

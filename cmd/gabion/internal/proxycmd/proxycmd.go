@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -107,7 +108,7 @@ func (r *request) main(path string, dry bool) int {
 	now := make(chan os.Signal, 1)
 	signal.Notify(now, syscall.SIGHUP)
 	defer signal.Stop(now)
-	err = gabionproxy.Run(r.c.Context(), file, registry, now, options, nil)
+	err = gabionproxy.Run(r.c.Context(), file, registry, now, options, func(*gabionproxy.Proxy) { time.AfterFunc(startOver, letGo) })
 	switch {
 	case errors.Is(err, gabionproxy.ErrCut):
 		return r.failed(cli.ExitFindings, err)
@@ -116,6 +117,9 @@ func (r *request) main(path string, dry bool) int {
 	}
 	return cli.ExitOK
 }
+
+// startOver is when letGo does not delay the first requests any more.
+const startOver = 5 * time.Second
 
 // say prints what would be served.
 func (r *request) say(file *config.File, registry *gabion.Registry, o gabionproxy.Options) int {
