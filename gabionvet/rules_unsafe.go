@@ -3,7 +3,6 @@ package gabionvet
 import (
 	"go/ast"
 	"go/constant"
-	"go/token"
 	"go/types"
 	"regexp"
 	"slices"
@@ -92,60 +91,6 @@ func asksTimeout(c *check, l *retryLoop) bool {
 		t := c.targets[call]
 		return t != nil && judgesError(c, t) && judgeName.MatchString(t.name) && mentions(t.body, timeoutName)
 	})
-}
-
-// asksForAnything reports whether a loop asks for an error that the function of the attempt makes of each failure of its call, so
-// that a lost answer is among them.
-func asksForAnything(c *check, l *retryLoop, at reached) bool {
-	if len(at.path) == 0 {
-		return false
-	}
-	asked := map[types.Object]bool{}
-	note := func(e ast.Expr) {
-		if obj := c.object(e); obj != nil && obj.Parent() == c.pkg.Scope() && isError(obj.Type()) {
-			asked[obj] = true
-		}
-	}
-	ast.Inspect(l.code(), func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.CallExpr:
-			if c.is(n, "errors.Is") {
-				note(n.Args[1])
-			}
-		case *ast.BinaryExpr:
-			if n.Op == token.EQL || n.Op == token.NEQ {
-				note(n.X)
-				note(n.Y)
-			}
-		}
-		return true
-	})
-	in, found := c.root.FindNode(at.path[len(at.path)-1].body)
-	if !found || len(asked) == 0 {
-		return false
-	}
-	for cur := range in.Preorder((*ast.IfStmt)(nil)) {
-		s := cur.Node().(*ast.IfStmt)
-		if cond, is := s.Cond.(*ast.BinaryExpr); !is || cond.Op != token.NEQ || !c.isNil(cond.Y) || assignedBefore(cur, s) != at.call {
-			continue
-		}
-		for _, stmt := range s.Body.List {
-			if ret, is := stmt.(*ast.ReturnStmt); is && mentionsAny(c, ret, asked) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// mentionsAny reports whether code names one of some objects.
-func mentionsAny(c *check, n ast.Node, objs map[types.Object]bool) (found bool) {
-	ast.Inspect(n, func(n ast.Node) bool {
-		id, is := n.(*ast.Ident)
-		found = found || is && objs[c.info.Uses[id]]
-		return !found
-	})
-	return found
 }
 
 var timeoutName = regexp.MustCompile(`^(Timeout|DeadlineExceeded|ErrDeadlineExceeded)$`)
