@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"net"
@@ -8,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/gabion-go/gabion/e2e/overload"
 )
 
 const (
@@ -17,7 +20,7 @@ const (
 
 // provider is a server that lets its callers use a number of tokens in a span.
 type provider struct {
-	URL    string
+	*overload.Pipes
 	amount float64
 	span   time.Duration
 	takes  time.Duration // for each answer
@@ -37,19 +40,24 @@ type spell struct {
 	served, refused int
 }
 
-func newProvider(amount float64, span, takes time.Duration, silent bool) (*provider, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	p := &provider{URL: "http://" + l.Addr().String(), amount: amount, span: span, takes: takes, silent: silent, at: time.Now()}
+// address is where every provider is, for those who dial it.
+const address = "http://provider"
+
+func newProvider(amount float64, span, takes time.Duration, silent bool) *provider {
+	p := &provider{Pipes: overload.NewPipes(), amount: amount, span: span, takes: takes, silent: silent, at: time.Now()}
 	p.left = amount
 	p.server = &http.Server{Handler: p, ReadHeaderTimeout: time.Minute}
-	go p.server.Serve(l)
-	return p, nil
+	go p.server.Serve(p.Pipes)
+	return p
 }
 
-func (p *provider) Close() { p.server.Close() }
+// Close waits until nothing is answered any more.
+func (p *provider) Close() { _ = p.server.Shutdown(context.Background()) }
+
+// transport is a client's way to the provider.
+func (p *provider) transport() *http.Transport {
+	return &http.Transport{MaxIdleConnsPerHost: 64, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return p.Dial(ctx, p.Addr()) }}
+}
 
 // refill adds what came back since the last time.
 func (p *provider) refill() {

@@ -90,27 +90,25 @@ func post(ctx context.Context, c *http.Client, url string, size, estimate float6
 type way struct {
 	name   string
 	silent bool // the provider does not say what is left
-	make   func(p *provider, processes int, c client) caller
+	make   func(p *provider, net *http.Transport, processes int, c client) caller
 }
 
 var (
 	alone     = way{"nothing", false, plain}
 	byHand    = way{"x/time/rate of an Nth, by hand", false, limited}
-	withWords = way{"gabion", false, func(p *provider, _ int, c client) caller { return under(p, 0, c) }}
+	withWords = way{"gabion", false, func(p *provider, net *http.Transport, _ int, c client) caller { return under(p, net, 0, c) }}
 	agreed    = way{"gabion, among N, no headers", true, under}
 )
 
-func transport() *http.Transport { return &http.Transport{MaxIdleConnsPerHost: 64} }
-
-func plain(p *provider, _ int, c client) caller {
-	return c.make(p.URL, &http.Client{Transport: transport()})
+func plain(_ *provider, net *http.Transport, _ int, c client) caller {
+	return c.make(address, &http.Client{Transport: net})
 }
 
 // limited is what is written by hand: each process knows how many there are.
-func limited(p *provider, processes int, c client) caller {
+func limited(p *provider, net *http.Transport, processes int, c client) caller {
 	part := p.amount / float64(processes)
 	l := rate.NewLimiter(rate.Limit(part/p.span.Seconds()), max(int(part), 7000))
-	call := plain(p, processes, c)
+	call := plain(p, net, processes, c)
 	return func(ctx context.Context, size, estimate float64) error {
 		if err := l.WaitN(ctx, min(int(estimate), l.Burst())); err != nil {
 			return err
@@ -120,14 +118,14 @@ func limited(p *provider, processes int, c client) caller {
 }
 
 // under is a client over gabion, with its own retries as they come.
-func under(p *provider, among int, c client) caller {
+func under(p *provider, net *http.Transport, among int, c client) caller {
 	d := gabion.New("provider", policy.Policy{
 		Timeout: policy.Timeout{Call: policy.Off, Attempt: 30 * time.Second},
 		RateLimit: policy.RateLimit{Quotas: []policy.Quota{
 			{Unit: "tokens", Amount: p.amount, Span: p.span, Estimate: 1000, Among: among},
 		}},
 	})
-	return c.make(p.URL, &http.Client{Transport: &gabionhttp.Transport{Dependency: d, Base: transport(), Cost: func(req *http.Request, use func(string, float64)) {
+	return c.make(address, &http.Client{Transport: &gabionhttp.Transport{Dependency: d, Base: net, Cost: func(req *http.Request, use func(string, float64)) {
 		if n, err := strconv.ParseFloat(req.Header.Get(estimateHeader), 64); err == nil {
 			use("tokens", n)
 		}

@@ -175,7 +175,7 @@ func (l *level) price(now clock.Instant) float64 {
 }
 
 // entry is the least price of one that is new. One that used less would not be noticed by another that uses no more than
-// what comes back. Where much more is used, many are new as well, and would empty the quota before they hear of each other.
+// what comes back. Where much more is used, many are new as well, and would empty the quota before they know of each other.
 func (l *level) entry(now clock.Instant) float64 {
 	usual := l.amount() * (l.inSpans(now.Sub(l.heard)) + firstOut)
 	if all := l.mine + max(l.theirs, 0); all > usual {
