@@ -70,18 +70,22 @@ type leasing struct {
 // turnLine has the calls that wait for a turn of a share. They are woken when its rate changes.
 type turnLine struct {
 	mu      sync.Mutex
-	waiting map[*Call]inLine
+	last    uint64            // place that was given
+	waiting map[uint64]inLine // by place, as a call whose address is kept would cost each call an allocation
 }
 
 type inLine struct {
 	turn  clock.Instant
+	place uint64
 	waker bulkhead.Waker
 }
 
 // wake lets all ask again, those with the earliest turns first.
 func (l *turnLine) wake() {
 	l.mu.Lock()
-	all := slices.SortedFunc(maps.Values(l.waiting), func(a, b inLine) int { return cmp.Compare(a.turn, b.turn) })
+	all := slices.SortedFunc(maps.Values(l.waiting), func(a, b inLine) int {
+		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.place, b.place))
+	})
 	l.mu.Unlock()
 	for _, one := range all {
 		one.waker.Wake()
@@ -145,7 +149,7 @@ func swap(s *State, now clock.Instant, r *Rules) (old *Rules) {
 		r.series++
 	}
 	if r.line == nil {
-		r.line = &turnLine{waiting: map[*Call]inLine{}}
+		r.line = &turnLine{waiting: map[uint64]inLine{}}
 	}
 	s.rules.Store(r)
 	if l := s.limiter(); l != nil && old.rate != r.rate {
@@ -309,23 +313,26 @@ func void(c *Call, now clock.Instant) bool {
 
 // lineUp lets another rate wake the call while it waits for its turn. Without a waker the call notices at its turn.
 func (c *Call) lineUp() {
-	if c.waker == nil || c.taken.under == nil {
+	if c.waker == nil || c.taken.under == nil || c.taken.place != 0 {
 		return
 	}
 	l := c.taken.under.line
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.waiting[c] = inLine{c.taken.turn, c.waker}
+	l.last++
+	c.taken.place = l.last
+	l.waiting[l.last] = inLine{c.taken.turn, l.last, c.waker}
 }
 
 func (c *Call) leaveLine() {
-	if c.waker == nil || c.taken.under == nil {
+	if c.taken.place == 0 {
 		return
 	}
 	l := c.taken.under.line
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.waiting, c)
+	delete(l.waiting, c.taken.place)
+	c.taken.place = 0
 }
 
 // cancelTurn gives back the turn that was not used, if there is still a series that it belongs to.

@@ -17,6 +17,7 @@ type taken struct {
 	turn    clock.Instant      // of the rate limit
 	under   *Rules             // whose rate it is a turn of; nil without a lease
 	since   clock.Instant      // when the call began to wait for a turn
+	place   uint64             // in the line of those who wait for one; 0 outside of it
 	counted clock.Instant      // when the throttle counted the request
 	epoch   uint32             // of the State when charge was made
 	has     things             // which of all this is there; the rest means nothing
