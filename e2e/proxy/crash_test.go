@@ -159,7 +159,7 @@ func stored(at, to, store, more string) string {
 }
 
 // kills ends processes at random moments and starts them again: at least the given number of times, and until there is plenty, or ctx is over. On
-// a slow machine a start takes longer than such a moment, so that they are ended after something more is done, if that is told.
+// a slow machine a start takes longer than such a moment. With more, they end only after something more was done.
 func kills(ctx context.Context, least int, plenty, more <-chan struct{}, all ...*process) {
 	for n := 0; ; n++ {
 		select {
