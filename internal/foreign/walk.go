@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 )
 
@@ -104,13 +105,13 @@ const (
 type Walker struct {
 	File    *File
 	Import  *Import
-	Names   Names
+	Names   suggest.Names
 	remarks map[*Value]int // where what was said of a value stands
 }
 
 // NewWalker makes a walker for a file.
 func NewWalker(f *File, format string) *Walker {
-	return &Walker{File: f, Import: &Import{Format: format}, Names: Names{}, remarks: map[*Value]int{}}
+	return &Walker{File: f, Import: &Import{Format: format}, Names: suggest.Names{}, remarks: map[*Value]int{}}
 }
 
 // Done returns what was read, with remarks and mistakes in the order of their lines.

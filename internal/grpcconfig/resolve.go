@@ -10,6 +10,7 @@ import (
 
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/internal/grpccode"
+	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -26,7 +27,7 @@ const (
 
 // resolve makes the policies of the method configs.
 func (r *reader) resolve(root *node, read []methodConfig, f map[string]*node, o Options) {
-	used := map[string]int{}
+	used := suggest.Names{}
 	for i := range read {
 		m := &read[i]
 		p := r.policyOf(m, o)
@@ -39,7 +40,7 @@ func (r *reader) resolve(root *node, read []methodConfig, f map[string]*node, o 
 		if len(m.names) == 0 {
 			continue
 		}
-		name := dependencyName(m.names[0], used)
+		name := used.Make(m.names[0])
 		for _, path := range m.names {
 			r.config.byName[path] = len(r.config.Methods)
 		}
@@ -264,29 +265,4 @@ func (r *reader) budget(p *policy.Policy, o Options) {
 // seconds spells a duration as a service config does.
 func seconds(d time.Duration) string {
 	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "s"
-}
-
-// dependencyName makes a name of a path that a file of gabion takes. used counts the names
-// that were made.
-func dependencyName(path string, used map[string]int) string {
-	clean := strings.Map(func(c rune) rune {
-		switch {
-		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-' || c == '_':
-			return c
-		case c == '/':
-			return '.'
-		}
-		return '-'
-	}, strings.Trim(path, "/"))
-	clean = strings.TrimLeft(clean[:min(len(clean), 90)], ".-_")
-	if clean == "" {
-		clean = "all"
-	}
-	name := clean
-	for used[name] > 0 {
-		used[clean]++
-		name = fmt.Sprintf("%s-%d", clean, used[clean])
-	}
-	used[name] = 1
-	return name
 }

@@ -1,4 +1,5 @@
-// Package suggest says which known word an unknown one was most likely meant to be.
+// Package suggest says which known word an unknown one was most likely meant to be, and makes names of texts
+// that are none.
 package suggest
 
 import "strings"

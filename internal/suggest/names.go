@@ -1,9 +1,8 @@
-package foreign
+package suggest
 
 import (
 	"fmt"
 	"strings"
-	"time"
 )
 
 // Names makes names of dependencies that a file of gabion takes, each once.
@@ -32,12 +31,3 @@ func (n Names) Make(text string) string {
 	n[name] = 1
 	return name
 }
-
-// The least and the most that a policy takes of a time.
-const (
-	leastSpan = 100 * time.Microsecond
-	mostSpan  = 365 * 24 * time.Hour
-)
-
-// Bounded brings a time that is meant to be one within what a policy takes.
-func Bounded(d time.Duration) time.Duration { return min(max(d, leastSpan), mostSpan) }
