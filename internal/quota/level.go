@@ -83,9 +83,9 @@ func (l *level) part(now clock.Instant) float64 {
 		return l.amount() * l.share.part
 	}
 	if l.rules.Among > 1 && !l.fresh(now) {
-		return l.amount() / float64(l.rules.Among)
+		return l.rules.Amount / float64(l.rules.Among)
 	}
-	return l.amount()
+	return l.rules.Amount // a limit that the server named counts with its word, which may be of other requests
 }
 
 func (l *level) fresh(now clock.Instant) bool {
@@ -228,14 +228,15 @@ func (l *level) wait(now clock.Instant, want float64) time.Duration {
 	if part <= 0 { // the share of another is all
 		return l.rules.Span
 	}
-	care := l.care(part)
-	d := l.until(now, min(want+care, part)-l.own, part)
+	d := l.until(now, min(want+l.care(part), part)-l.own, part)
 	if !l.fresh(now) {
 		return d
 	}
 	if l.word.until > now {
 		d = max(d, l.word.until.Sub(now))
 	}
+	part = min(part, l.amount())
+	care := l.care(part)
 	if !l.rules.Window {
 		care = max(care, kept*part)
 	}
@@ -307,7 +308,7 @@ func (l *level) back(want float64) {
 
 // correct changes what an attempt has used by that much. It takes l.sum when that was sent, and returns it as it should have been.
 func (l *level) correct(by, sum float64) float64 {
-	l.own = max(min(l.own-by, l.amount()), -l.amount())
+	l.own = max(min(l.own-by, l.rules.Amount), -l.rules.Amount)
 	l.debt = max(l.debt+by, 0)
 	if sum <= l.word.sum {
 		return sum

@@ -281,7 +281,7 @@ func (g *Group) ahead(now clock.Instant, r *Reservation) (d time.Duration) {
 			}
 		}
 		l := p.level
-		part := l.part(now)
+		part := min(l.part(now), l.amount())
 		if l.rules.Window {
 			if lack := sum - l.left(now); lack > 0 {
 				d = max(d, l.until(now, lack, part)+time.Duration(math.Floor(min(lack/part, 1e3)))*l.rules.Span)

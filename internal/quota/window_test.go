@@ -58,3 +58,23 @@ func TestAWordOfAnotherWindowSaysNothing(t *testing.T) {
 	first.End(102*second, false, false)                    // broken off
 	ask(t, 102*second, 102*second, uses(g, 1), Taken, 0)
 }
+
+// An answer may name the limit of other requests than most. The next one's word is believed as well, and then all is there that was.
+func TestALimitOfOtherRequestsIsForgotten(t *testing.T) {
+	for _, window := range []bool{false, true} {
+		g := New(0, []policy.Quota{{Unit: "tokens", Amount: 5000, Span: time.Hour, Estimate: 1, Among: 1, Window: window}})
+		three := []*Reservation{uses(g, 1), uses(g, 1), uses(g, 1)}
+		for _, r := range three {
+			ask(t, 0, 0, r, Taken, 0)
+		}
+		for i, w := range []policy.Remaining{{Left: 4999, Limit: 5000}, {Left: 29, Limit: 30}, {Left: 4997, Limit: 5000}} {
+			now := second * clock.Instant(i+1)
+			w.Unit, w.Reset = "tokens", time.Hour-time.Duration(now)
+			three[i].Told(now, []policy.Remaining{w})
+			three[i].End(now, false, false)
+		}
+		if left := g.Stats(4 * second)[0].Left; left < 4990 {
+			t.Errorf("window %t: %v are left", window, left)
+		}
+	}
+}
