@@ -189,7 +189,7 @@ func (y *game) play(c *played, words bool) {
 		y.told = true
 		y.r(c).Told(y.now, []policy.Remaining{{Unit: "tokens", Left: 120 * y.Float64(), Reset: time.Duration(y.IntN(50)) * time.Second, Full: y.IntN(2) == 0}})
 	case n <= 2:
-		used := 60 * y.Float64() * y.Float64()
+		used := min(60*y.Float64()*y.Float64(), careless*y.purses[0].Amount) // reloads have made that small
 		y.r(c).Spent(y.now, "tokens", used)
 		y.purses[0].correct(used - c.has[0])
 		c.has[0] = used
@@ -286,6 +286,7 @@ func FuzzGame(f *testing.F) {
 	for seed := range uint64(40) {
 		f.Add(seed, uint16(400), seed%2 == 0)
 	}
+	f.Add(uint64(315), uint16(1223), false)
 	f.Fuzz(func(t *testing.T, seed uint64, moves uint16, words bool) {
 		y := newGame(t, seed)
 		for range moves % 2000 {

@@ -19,13 +19,16 @@ type level struct {
 	rules policy.Quota // resolved
 	share share
 
-	own  float64       // left by own count
-	at   clock.Instant // when own was right
-	ends clock.Instant // of a window: when it ends
-	open bool          // the window has begun, so ends means something
-	sum  float64       // used by own count since the beginning
-	out  int           // attempts that are out
-	way  float64       // what they took
+	own   float64       // left by own count
+	at    clock.Instant // when own was right
+	ends  clock.Instant // of a window: when it ends
+	open  bool          // the window has begun, so ends and begun mean something
+	begun clock.Instant // when that was, by own count
+	last  clock.Instant // when the window before it ended
+	ended clock.Instant // when the last attempt was sent of those that have ended
+	sum   float64       // used by own count since the beginning
+	out   int           // attempts that are out
+	way   float64       // what they took
 
 	word  word
 	limit float64 // as the server says, as long as its word counts; zero: it does not
@@ -80,9 +83,9 @@ func (l *level) part(now clock.Instant) float64 {
 		return l.amount() * l.share.part
 	}
 	if l.rules.Among > 1 && !l.fresh(now) {
-		return l.amount() / float64(l.rules.Among)
+		return l.rules.Amount / float64(l.rules.Among)
 	}
-	return l.amount()
+	return l.rules.Amount // a limit that the server named counts with its word, which may be of other requests
 }
 
 func (l *level) fresh(now clock.Instant) bool {
@@ -111,6 +114,9 @@ func (l *level) refill(now clock.Instant) {
 	case !l.rules.Window:
 		l.own = min(part, l.own+part*l.inSpans(now.Sub(l.at)))
 	case !l.open || now >= l.ends:
+		if l.open {
+			l.last = l.ends
+		}
 		l.own, l.open = part, false
 	default:
 		l.own = min(l.own, part)
@@ -125,7 +131,7 @@ func (l *level) told(now clock.Instant) float64 {
 	if !l.rules.Window {
 		return min(l.amount(), l.word.left+l.amount()*l.inSpans(now.Sub(l.word.at))-since)
 	}
-	if !l.open || now >= l.ends {
+	if !l.open || now >= l.ends || l.word.at < l.begun { // the word was of another window
 		return min(l.own, l.amount())
 	}
 	if !l.shared(now) {
@@ -222,14 +228,15 @@ func (l *level) wait(now clock.Instant, want float64) time.Duration {
 	if part <= 0 { // the share of another is all
 		return l.rules.Span
 	}
-	care := l.care(part)
-	d := l.until(now, min(want+care, part)-l.own, part)
+	d := l.until(now, min(want+l.care(part), part)-l.own, part)
 	if !l.fresh(now) {
 		return d
 	}
 	if l.word.until > now {
 		d = max(d, l.word.until.Sub(now))
 	}
+	part = min(part, l.amount())
+	care := l.care(part)
 	if !l.rules.Window {
 		care = max(care, kept*part)
 	}
@@ -240,8 +247,12 @@ func (l *level) wait(now clock.Instant, want float64) time.Duration {
 	return d
 }
 
-// early reports whether an attempt that uses want would be too much before the first answer came.
-func (l *level) early(now clock.Instant, want float64) bool {
+// early reports whether an attempt that uses want would be too much before the first answer came: of all, or where there
+// are words, of a window.
+func (l *level) early(now clock.Instant, want float64, answered bool) bool {
+	if answered && !(l.open && l.fresh(now) && max(l.word.at, l.ended) < l.begun) {
+		return false
+	}
 	return want > 0 && l.out > 0 && l.own < l.part(now)*(1-firstOut)+want
 }
 
@@ -269,10 +280,15 @@ func (l *level) until(now clock.Instant, lack, part float64) time.Duration {
 	return l.rules.Span
 }
 
+// begin begins a window.
+func (l *level) begin(now clock.Instant) {
+	l.begun, l.ends, l.open = now, now.Add(l.rules.Span), true
+}
+
 // take uses want.
 func (l *level) take(now clock.Instant, want float64) {
 	if l.rules.Window && !l.open {
-		l.ends, l.open = now.Add(l.rules.Span), true
+		l.begin(now)
 	}
 	l.own -= want
 	l.sum += want
@@ -292,7 +308,7 @@ func (l *level) back(want float64) {
 
 // correct changes what an attempt has used by that much. It takes l.sum when that was sent, and returns it as it should have been.
 func (l *level) correct(by, sum float64) float64 {
-	l.own = max(min(l.own-by, l.amount()), -l.amount())
+	l.own = max(min(l.own-by, l.rules.Amount), -l.rules.Amount)
 	l.debt = max(l.debt+by, 0)
 	if sum <= l.word.sum {
 		return sum
@@ -316,7 +332,7 @@ func (l *level) change(now clock.Instant, q policy.Quota) {
 	l.refill(now)
 	used := l.part(now) - l.own
 	if l.rules.Span != q.Span || l.rules.Window != q.Window {
-		l.open, l.word, l.debt = false, word{}, 0
+		l.open, l.word, l.debt, l.last = false, word{}, 0, now.Add(-q.Span)
 		if l.rules.Span > q.Span {
 			used = min(used, q.Amount)
 		}
@@ -328,6 +344,6 @@ func (l *level) change(now clock.Instant, q policy.Quota) {
 	l.own = max(l.part(now)-used, -q.Amount)
 	l.debt = min(l.debt, q.Amount)
 	if q.Window && l.own < l.part(now) && !l.open {
-		l.ends, l.open = now.Add(q.Span), true
+		l.begin(now)
 	}
 }

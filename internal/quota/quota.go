@@ -67,7 +67,7 @@ func New(now clock.Instant, quotas []policy.Quota) *Group {
 }
 
 func newLevel(now clock.Instant, q policy.Quota) *level {
-	l := &level{rules: q, at: now, paid: now, deaf: now}
+	l := &level{rules: q, at: now, paid: now, deaf: now, last: now.Add(-q.Span), ended: now}
 	l.own = l.part(now)
 	return l
 }
@@ -231,7 +231,7 @@ func (g *Group) wait(now clock.Instant, r *Reservation) (d time.Duration) {
 
 // early reports whether r has to wait until the first answer has come.
 func (g *Group) early(now clock.Instant, r *Reservation) bool {
-	return !g.answered && slices.ContainsFunc(r.parts, func(p part) bool { return p.level.early(now, p.want) })
+	return slices.ContainsFunc(r.parts, func(p part) bool { return p.level.early(now, p.want, g.answered) })
 }
 
 // scarce is the quotas of which those that go first have to wait for some, once next has what it
@@ -262,7 +262,7 @@ func (g *Group) lacks(now clock.Instant, r, next *Reservation, i int) bool {
 	l.refill(now)
 	own, sum := l.own, l.sum
 	l.own, l.sum = own-want, sum+want
-	lacks := l.wait(now, r.parts[i].want) > 0 || !g.answered && l.early(now, r.parts[i].want)
+	lacks := l.wait(now, r.parts[i].want) > 0 || l.early(now, r.parts[i].want, g.answered)
 	l.own, l.sum = own, sum
 	return lacks
 }
@@ -281,7 +281,7 @@ func (g *Group) ahead(now clock.Instant, r *Reservation) (d time.Duration) {
 			}
 		}
 		l := p.level
-		part := l.part(now)
+		part := min(l.part(now), l.amount())
 		if l.rules.Window {
 			if lack := sum - l.left(now); lack > 0 {
 				d = max(d, l.until(now, lack, part)+time.Duration(math.Floor(min(lack/part, 1e3)))*l.rules.Span)

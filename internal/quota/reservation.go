@@ -145,6 +145,9 @@ func (r *Reservation) end(now clock.Instant, unsent, refused bool) {
 		g.out--
 		g.answered = g.answered || !unsent
 		for i := range r.parts {
+			if !unsent {
+				r.parts[i].level.ended = max(r.parts[i].level.ended, r.sent)
+			}
 			r.parts[i].end(now, unsent, refused)
 		}
 	}

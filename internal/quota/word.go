@@ -31,7 +31,7 @@ func (l *level) hear(now clock.Instant, r *policy.Remaining, sum, want float64) 
 		l.limit = r.Limit
 	}
 	left := min(r.Left, l.amount())
-	if l.rules.Window && r.Reset > 0 && !l.turn(now.Add(min(r.Reset, l.rules.Span)), left) {
+	if l.rules.Window && r.Reset > 0 && !r.Full && !l.turn(now, now.Add(min(r.Reset, l.rules.Span)), left) {
 		return false
 	}
 	l.count(now, left, sum)
@@ -43,17 +43,22 @@ func (l *level) hear(now clock.Instant, r *policy.Remaining, sum, want float64) 
 }
 
 // turn hears when a window ends. It reports false if that is a window before the one that words spoke of
-// already: attempts do not arrive in the order in which they were sent.
-func (l *level) turn(ends clock.Instant, left float64) bool {
-	near := l.rules.Span / 2
-	switch {
-	case !l.open:
-	case l.word.known && l.word.at >= l.begins() && ends < l.ends.Add(-near):
+// already: attempts do not arrive in the order in which they were sent. A word may say when the window opens again, and not that it opens
+// more often than once in a span, or more rarely: it may be wrong, or of other quotas.
+func (l *level) turn(now, ends clock.Instant, left float64) bool {
+	span, near := l.rules.Span, l.rules.Span/2
+	if !l.open {
+		l.begin(now)
+	} else if l.word.known && l.word.at >= l.begins() && ends < l.ends.Add(-near) {
 		return false
-	case ends > l.ends.Add(near):
-		l.own = max(l.own, left) // it has opened again
 	}
-	l.ends, l.open = ends, true
+	const slack = 20 // a span's part by which clocks differ
+	first := l.last.Add(span - span/slack)
+	if begins := ends.Add(-span); ends > l.ends.Add(near) && begins >= first { // it has opened again
+		l.own = max(l.own, left)
+		l.begun, l.last, l.ends = begins, begins, ends
+	}
+	l.ends = min(max(ends, first), l.begun.Add(span+span/slack))
 	return true
 }
 
