@@ -37,6 +37,7 @@ type exchange struct {
 	body    *replay
 	came    time.Time   // before a program
 	asked   atomic.Bool // the program
+	refused atomic.Bool // by the program, with a problem
 	turns   bool        // of HTTP/1: a request ends before the next one begins
 	early   *early      // nil where httputil.ReverseProxy passes answers of 1xx on
 	client  patient

@@ -168,6 +168,9 @@ func (g *program) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := g.send.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx, &trace)))
 	switch {
 	case err == nil:
+		if e != nil {
+			e.refused.Store(isProblem(resp.StatusCode, resp.Header))
+		}
 		return resp, nil
 	case !connected.Load():
 		idempotency.NoEffect(ctx)

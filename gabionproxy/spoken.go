@@ -32,7 +32,8 @@ func (s spoken) end(h *holding, r *http.Request) {
 	}
 	e := exchangeOf(r.Context())
 	switch x := ofURN(h.status, h.body); {
-	case x == nil, x.unsent && e != nil && e.asked.Load(): // the program's, which may have keys and admission of its own
+	case x == nil, e != nil && (e.refused.Load() || x.unsent && e.asked.Load()), h.Header()["Idempotent-Replayed"] != nil:
+		// The program's, which may have keys and admission of its own, or stand behind another proxy.
 	case speaksOf(r) != speaksHTTP:
 		s.proxy.refuse(h.ResponseWriter, r, x)
 		return
@@ -69,9 +70,13 @@ const mostHeld = 4 << 10
 // Unwrap lets http.ResponseController reach the client.
 func (h *holding) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 
+func isProblem(status int, h http.Header) bool {
+	return status >= http.StatusBadRequest && h.Get("Content-Type") == "application/problem+json"
+}
+
 // WriteHeader implements [http.ResponseWriter].
 func (h *holding) WriteHeader(status int) {
-	if status >= http.StatusBadRequest && h.Header().Get("Content-Type") == "application/problem+json" && h.Header()["Trailer"] == nil {
+	if isProblem(status, h.Header()) && h.Header()["Trailer"] == nil {
 		h.status = status
 		return
 	}

@@ -275,8 +275,8 @@ func asksForAnything(c *check, l *retryLoop, at reached) bool {
 		return false
 	}
 	asked := map[types.Object]bool{}
-	note := func(e ast.Expr) {
-		if obj := c.object(e); obj != nil && obj.Parent() == c.pkg.Scope() && isError(obj.Type()) {
+	note := func(e ast.Expr, by ast.Expr, not bool) {
+		if obj := c.object(e); obj != nil && obj.Parent() == c.pkg.Scope() && isError(obj.Type()) && goesOn(c, by, not) {
 			asked[obj] = true
 		}
 	}
@@ -284,12 +284,12 @@ func asksForAnything(c *check, l *retryLoop, at reached) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
 			if c.is(n, "errors.Is") {
-				note(n.Args[1])
+				note(n.Args[1], n, false)
 			}
 		case *ast.BinaryExpr:
 			if n.Op == token.EQL || n.Op == token.NEQ {
-				note(n.X)
-				note(n.Y)
+				note(n.X, n, n.Op == token.NEQ)
+				note(n.Y, n, n.Op == token.NEQ)
 			}
 		}
 		return true
@@ -310,6 +310,43 @@ func asksForAnything(c *check, l *retryLoop, at reached) bool {
 		}
 	}
 	return false
+}
+
+// goesOn reports whether a loop surely goes on where a condition holds, or where it does not hold if not is set.
+func goesOn(c *check, cond ast.Expr, not bool) bool {
+	at, found := c.root.FindNode(cond)
+	if !found {
+		return false
+	}
+	for e := range at.Enclosing((*ast.UnaryExpr)(nil), (*ast.IfStmt)(nil), (*ast.CaseClause)(nil)) {
+		var body []ast.Stmt
+		switch n := e.Node().(type) {
+		case *ast.UnaryExpr:
+			not = not != (n.Op == token.NOT)
+			continue
+		case *ast.IfStmt:
+			body = n.Body.List
+			if !within(n.Cond, cond.Pos()) {
+				return false
+			}
+		case *ast.CaseClause:
+			body = n.Body
+			if len(body) > 0 && cond.Pos() >= body[0].Pos() {
+				return false
+			}
+		}
+		return not == leaves(body)
+	}
+	return false
+}
+
+// leaves reports whether statements end with one that leaves a loop.
+func leaves(body []ast.Stmt) bool {
+	if len(body) == 0 {
+		return false
+	}
+	b, is := body[len(body)-1].(*ast.BranchStmt)
+	return is && b.Tok != token.CONTINUE || returns(body)
 }
 
 // mentionsAny reports whether code names one of some objects.

@@ -2,7 +2,9 @@ package gabionvet
 
 import (
 	"go/ast"
+	"go/constant"
 	"go/types"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -61,11 +63,29 @@ func ifMissing(c *check, key ast.Expr) bool {
 		return true
 	}
 	for e := range at.Enclosing((*ast.IfStmt)(nil)) {
-		if cond := e.Node().(*ast.IfStmt).Cond; !mentions(cond, ofCall) || mentions(cond, keyText) {
+		if cond := e.Node().(*ast.IfStmt).Cond; !mentions(cond, ofCall) || mentions(cond, keyText) || asksEmpty(c, cond) {
 			return true
 		}
 	}
 	return false
+}
+
+// asksEmpty reports whether a condition asks whether some text is empty.
+func asksEmpty(c *check, cond ast.Expr) (asks bool) {
+	ast.Inspect(cond, func(n ast.Node) bool {
+		e, is := n.(ast.Expr)
+		if !is {
+			return true
+		}
+		v := c.info.Types[e].Value
+		asks = asks || v != nil && v.Kind() == constant.String && constant.StringVal(v) == ""
+		if call, is := n.(*ast.CallExpr); is {
+			id := calledName(call)
+			asks = asks || id != nil && id.Name == "len"
+		}
+		return !asks
+	})
+	return asks
 }
 
 var ofCall = regexp.MustCompile(`^(err|[mM]ethod|Method(Post|Put|Patch))$`)
@@ -296,6 +316,9 @@ func hasTime(u *unit, call *ast.CallExpr, code ast.Node) bool {
 			lit, is := from.(*ast.CompositeLit)
 			return is && slices.ContainsFunc(lit.Elts, func(e ast.Expr) bool {
 				if kv, is := e.(*ast.KeyValueExpr); is {
+					if !u.is(call, "fmt.Sprint", "fmt.Sprintf", "fmt.Sprintln", "fmt.Appendf") && leftOut(u, lit, kv.Key) {
+						return false
+					}
 					e = kv.Value
 				}
 				return typeName(u.typeOf(e)) == "time.Time" && slices.ContainsFunc(calls(e, true), func(now *ast.CallExpr) bool { return u.is(now, "time.Now") }) &&
@@ -303,6 +326,21 @@ func hasTime(u *unit, call *ast.CallExpr, code ast.Node) bool {
 			})
 		})
 	})
+}
+
+// leftOut reports whether a field is none that JSON and XML write.
+func leftOut(u *unit, lit *ast.CompositeLit, key ast.Expr) bool {
+	of, is := u.typeOf(lit).Underlying().(*types.Struct)
+	if !is {
+		return false
+	}
+	for i := range of.NumFields() {
+		if f := of.Field(i); u.object(key) == types.Object(f) {
+			tag := reflect.StructTag(of.Tag(i))
+			return !f.Exported() || tag.Get("json") == "-" || tag.Get("xml") == "-"
+		}
+	}
+	return false
 }
 
 // filled returns the call that fills a variable with random bytes.

@@ -71,7 +71,7 @@ func endsWithMaker(c *check) {
 
 var (
 	makerName = regexp.MustCompile(`^(?i:new|open|connect|make|dial|init)([A-Z]|$)`)
-	ofOneCall = regexp.MustCompile(`(?i)req|call|op(eration)?$|session|job|task|run|attempt|watch|query|tx|trans|iter|stream|lease|test|batch|work`)
+	ofOneCall = regexp.MustCompile(`(?i)req|call|op(eration)?$|cursor|rows|reader|writer|load|scan|page|poll|probe|fetch|export|import|backup|migrat|lock|snapshot|session|job|task|run|attempt|watch|query|tx|trans|iter|stream|lease|test|batch|work`)
 )
 
 // keptIn returns the field in which a function keeps a context, if methods make calls with it, and what has the field is no single

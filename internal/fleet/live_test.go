@@ -192,3 +192,20 @@ func TestWhatIsNotCountedForAMomentIsNotWantedTwice(t *testing.T) {
 		}
 	}
 }
+
+// A process that goes on as before must not say that it wants nothing, or its share goes to others.
+func TestCountsThatBeginAnewAreNoLull(t *testing.T) {
+	var e Estimate
+	now, least := clock.Instant(0), 100.0
+	for _, begun := range []uint64{1000, 1} {
+		for i := range uint64(200) {
+			now = now.Add(100 * time.Millisecond)
+			if want, _ := e.Count(now, begun+i, 0, 100); begun == 1 {
+				least = min(least, want)
+			}
+		}
+	}
+	if least < 9 {
+		t.Errorf("10 a second are wanted all the time, and once it said %.1f", least)
+	}
+}

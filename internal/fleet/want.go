@@ -76,10 +76,10 @@ func (e *Estimate) since(now clock.Instant, wanted, waited uint64) (span time.Du
 		return 0, 0, 0, false
 	}
 	// An attempt that is out and a call whose turn is void are not counted for a moment, and then they are again: they are not
-	// wanted twice. What stays lower for longer, as after a reload, is counted from there.
+	// wanted twice. What stays lower for longer, or is less than half, began anew, as after a reload: it is counted from there.
 	if wanted >= e.wanted {
 		e.behind = 0
-	} else if e.behind += span; e.behind < forget {
+	} else if e.behind += span; e.behind < forget && wanted >= e.wanted/2 {
 		wanted = e.wanted
 	} else {
 		e.wanted, e.behind = wanted, 0
