@@ -125,6 +125,7 @@ func (o *Options) other(first *scenario.Policies) (*scenario.Policies, error) {
 			as = nil // As is of Theirs' routes
 		}
 		made, err := side(against, as)
+		made.Against = true
 		if o.Config != nil {
 			tellApart(first, o.Config, &made, against)
 		}

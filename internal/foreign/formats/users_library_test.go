@@ -119,4 +119,36 @@ var ofLibraries = []asWritten{
 			"# configuration file /etc/nginx/snippets/p.conf:\nproxy_next_upstream_tries 1;\n",
 		routes: "b", has: []string{"b: timeout.attempt 8s", "b: retry.attempts 1"},
 	},
+	{
+		format: "resilience4j", fact: "resilience4j 1 has other names",
+		text:   "resilience4j:\n  retry.instances.a: {maxRetryAttempts: 5}\n  circuitbreaker.instances.a: {ringBufferSizeInClosedState: 20, ring-buffer-size-in-half-open-state: 3}",
+		routes: "a", has: []string{"a: retry.attempts 5", "a: breaker.window_calls 20", "a: breaker.min_calls 20", "a: breaker.probes 3"},
+		says: []string{"nearly: the name of maxAttempts in resilience4j 1", "nearly: the name of slidingWindowSize and minimumNumberOfCalls in resilience4j 1"},
+	},
+	{
+		format: "resilience4j", fact: "a newer name counts before one of resilience4j 1, an instance before its base",
+		text: "resilience4j.retry:\n  configs.default: {maxAttempts: 2}\n  instances:\n    a: {maxRetryAttempts: 5, maxAttempts: 4}\n    b: {maxRetryAttempts: 5}\n" +
+			"resilience4j.circuitbreaker.instances.a: {ringBufferSizeInClosedState: 20, slidingWindowSize: 30}",
+		routes: "a b", has: []string{"a: retry.attempts 4", "b: retry.attempts 5", "a: breaker.window_calls 30"},
+	},
+	{
+		format: "resilience4j", fact: "an attempt of more than 12h has no end here",
+		text:   "resilience4j.timelimiter.instances.a: {timeoutDuration: 1d}",
+		routes: "a", has: []string{"a: timeout.attempt off"}, says: []string{"nearly: 1d is more than 12h, and off here"},
+	},
+	{
+		format: "dapr", fact: "an attempt of more than 12h has no end here",
+		text:   daprHead + "spec: {policies: {timeouts: {t: 24h}}, targets: {apps: {a: {timeout: t}}}}",
+		routes: "a", has: []string{"a: timeout.attempt off"}, says: []string{"nearly: 24h is more than 12h, and off here"},
+	},
+	{
+		format: "nginx", fact: "a day between two reads, as WebSockets have it, is no timeout of an attempt",
+		text:   "location / { proxy_pass http://b; proxy_read_timeout 86400; }",
+		routes: "b", has: []string{"b: timeout.attempt off", "b: timeout.idle 24h"}, says: []string{"nearly: 86400 is more than 12h, and off here"},
+	},
+	{
+		format: "dotnet", fact: ".NET takes the number of a BackoffType",
+		text:   `{"Retry": {"BackoffType": 1, "UseJitter": false, "Delay": "00:00:01"}}`,
+		routes: "the-document", has: []string{"the-document: retry.backoff.kind linear"},
+	},
 }

@@ -142,4 +142,14 @@ var ofMeshes = []asWritten{
 			"apiVersion: linkerd.io/v1alpha2\nkind: ServiceProfile\nmetadata: {name: a.shop.svc.cluster.local, namespace: shop}\nspec: {routes: [{name: GET, condition: {method: GET}, isRetryable: true}]}",
 		routes: "a.shop.GET", says: []string{"lost: the Service has a ServiceProfile"},
 	},
+	{
+		format: "envoy", fact: "a cluster alone bounds the retries of whoever makes some",
+		text:   "'@type': type.googleapis.com/envoy.config.cluster.v3.Cluster\nname: a\ncircuit_breakers: {thresholds: [{retry_budget: {budget_percent: {value: 25}}}]}",
+		routes: "a", has: []string{"a: retry.budget.shape share", "a: retry.budget.ratio 25%"}, plays: []string{"a: retry.attempts 1"},
+	},
+	{
+		format: "linkerd", fact: "a ServiceProfile bounds no attempts",
+		text:   "apiVersion: linkerd.io/v1alpha2\nkind: ServiceProfile\nmetadata: {name: a}\nspec: {routes: [{name: r, isRetryable: true}]}",
+		routes: "a.r", has: []string{"a.r: retry.attempts 10"}, says: []string{"nearly: as often as the budget and the timeout allow there; here 10 attempts in all"},
+	},
 }

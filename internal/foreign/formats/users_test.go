@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/foreign"
 	"github.com/gabion-go/gabion/internal/spelled"
 )
@@ -38,6 +39,11 @@ func (c *asWritten) check(t *testing.T, got *Reading) {
 	t.Helper()
 	if text := got.Wrong.Error(); c.wrong != "" && !strings.Contains(text, c.wrong) || c.wrong == "" && len(got.Wrong) > 0 {
 		t.Errorf("mistakes: %s, want %q", text, c.wrong)
+	}
+	for _, exact := range []bool{false, true} {
+		if _, err := config.Parse("gabion.yaml", []byte(got.Write(got.Routes, exact))); err != nil && len(got.Wrong) == 0 {
+			t.Errorf("exact %v: %v", exact, err)
+		}
 	}
 	var names []string
 	written, played := map[string]bool{}, map[string]bool{}

@@ -59,11 +59,11 @@ func timeSpan(least, most time.Duration) foreign.Shape {
 	}
 }
 
-// foldedWord takes a word in any case.
+// foldedWord takes a word in any case, or its number, as .NET does for an enumeration.
 func foldedWord(words ...string) foreign.Shape {
 	return func(v *foreign.Value) (reason, proposal string) {
-		for _, w := range words {
-			if strings.EqualFold(w, v.Tree.Text) {
+		for i, w := range words {
+			if strings.EqualFold(w, v.Tree.Text) || v.Tree.Text == strconv.Itoa(i) {
 				v.Text = w
 				return "", ""
 			}

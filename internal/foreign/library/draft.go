@@ -71,8 +71,22 @@ var noAnswer = []string{"refused", "reset", "timeout"}
 // resends is what the other system sends again by a list of statuses: those, and what is no answer.
 func (d *draft) resends(statuses ...string) { d.route.Repeats = slices.Concat(statuses, noAnswer) }
 
+// longestAttempt is the most of an attempt's time: a breaker's window holds two, and is a day at most.
+const longestAttempt = 12 * time.Hour
+
+// endless takes a time of an attempt that is too long for a policy as none.
+func (d *draft) endless() {
+	v := d.at["timeout.attempt"]
+	if v == nil || d.route.Policy.Timeout.Attempt <= longestAttempt {
+		return
+	}
+	d.says(v, func(p *policy.Policy) { p.Timeout.Attempt = policy.Off })
+	d.w.Remark(v, foreign.Nearly, "{} is more than 12h, and off here: an attempt has no time of its own")
+}
+
 // done adds the route. What a policy can't say is left out, and said.
 func (d *draft) done() {
+	d.endless()
 	p := &d.route.Plays
 	if call := p.Timeout.Call; call > 0 && p.Timeout.Attempt > call {
 		p.Timeout.Attempt = call

@@ -1,6 +1,7 @@
 package library
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -79,10 +80,18 @@ type part struct {
 	layers []*foreign.Value
 }
 
+// former are the names that resilience4j 1 had for keys.
+var former = map[string]string{
+	"maxAttempts":                           "maxRetryAttempts",
+	"slidingWindowSize":                     "ringBufferSizeInClosedState",
+	"minimumNumberOfCalls":                  "ringBufferSizeInClosedState",
+	"permittedNumberOfCallsInHalfOpenState": "ringBufferSizeInHalfOpenState",
+}
+
 // get finds a key where the instance has it, else where its base has it.
 func (p part) get(key string) *foreign.Value {
 	for _, l := range p.layers {
-		if v := l.Get(key); v != nil {
+		if v := cmp.Or(l.Get(key), l.Get(former[key])); v != nil {
 			return v
 		}
 	}

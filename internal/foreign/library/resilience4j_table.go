@@ -31,6 +31,7 @@ const (
 
 var retryRules = foreign.Sourced(r4jRetry, append([]foreign.Rule{
 	{Key: "maxAttempts", Shape: foreign.Loosely(foreign.Whole(1, math.MaxInt32)), Fate: foreign.Kept, To: "retry.attempts"},
+	{Key: "maxRetryAttempts", Shape: foreign.Loosely(foreign.Whole(1, math.MaxInt32)), Fate: foreign.Nearly, To: "retry.attempts", Text: "the name of maxAttempts in resilience4j 1, read where that is not written; resilience4j 2 ignores it, and makes 3 attempts"},
 	{Key: "waitDuration", Shape: springSpan, Fate: foreign.Kept, To: "retry.backoff.base"},
 	{Key: "enableExponentialBackoff", Shape: springFlag, Fate: foreign.Kept, To: "retry.backoff.kind"},
 	{Key: "exponentialBackoffMultiplier", Shape: foreign.Loosely(foreign.Decimal(1, 1e6)), Fate: foreign.Kept, To: "retry.backoff.kind"},
@@ -51,6 +52,8 @@ var breakerRules = foreign.Sourced(r4jBreaker, append([]foreign.Rule{
 	{Key: "slidingWindowType", Shape: springWord("COUNT_BASED", "TIME_BASED"), Fate: foreign.Kept, To: "breaker.window"},
 	{Key: "slidingWindowSize", Shape: foreign.Loosely(foreign.Whole(1, math.MaxInt32)), Fate: foreign.Kept, To: "breaker.window"},
 	{Key: "minimumNumberOfCalls", Shape: foreign.Loosely(foreign.Whole(1, math.MaxInt32)), Fate: foreign.Kept, To: "breaker.min_calls"},
+	{Key: "ringBufferSizeInClosedState", Shape: foreign.Loosely(foreign.Whole(1, math.MaxInt32)), Fate: foreign.Nearly, To: "breaker.window_calls", Text: "the name of slidingWindowSize and minimumNumberOfCalls in resilience4j 1, read where those are not written; resilience4j 2 ignores it, and has 100 of each"},
+	{Key: "ringBufferSizeInHalfOpenState", Shape: foreign.Loosely(foreign.Whole(1, math.MaxInt32)), Fate: foreign.Nearly, To: "breaker.probes", Text: "the name of permittedNumberOfCallsInHalfOpenState in resilience4j 1, read where that is not written; resilience4j 2 ignores it, and has 10"},
 	{Key: "failureRateThreshold", Shape: foreign.Loosely(foreign.Decimal(0.0001, 100)), Fate: foreign.Kept, To: "breaker.failure_rate"},
 	{Key: "slowCallRateThreshold", Shape: foreign.Loosely(foreign.Decimal(0.0001, 100)), Fate: foreign.Kept, To: "breaker.slow_rate"},
 	{Key: "slowCallDurationThreshold", Shape: springSpan, Fate: foreign.Kept, To: "breaker.slow_call"},

@@ -362,6 +362,7 @@ func (r *linkerd) profile(v *foreign.Value) {
 		p.repeats = profileRepeats
 		span(&p.call, route.Get("timeout"))
 		if at := route.Get("isRetryable"); at != nil {
+			p.endless = at.On
 			if p.tries.take(at, 10); !at.On {
 				p.tries.is = 1
 				r.Remark(at, foreign.Kept, "no retries")

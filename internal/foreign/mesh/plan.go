@@ -53,6 +53,7 @@ type plan struct {
 
 	call, attempt, idle, body said[time.Duration] // none: no bound
 	tries                     said[int]           // with the first
+	endless                   bool                // there they go on for as long as the budget and the timeout allow
 	base, longest             said[time.Duration] // of the wait before a retry, full jitter; base none: no wait
 	after                     said[time.Duration] // the longest Retry-After that is waited for; 0: any
 	hedge                     said[time.Duration] // after it the next attempt goes beside the last one, which is not ended; 0: never
@@ -144,7 +145,11 @@ func (p *plan) defaults(w *foreign.Walker) {
 		}
 	}
 	if p.tries.at != nil && retries != "" {
-		w.Remark(p.tries.at, foreign.Nearly, fmt.Sprintf("%d attempts in all; %s", p.tries.is, retries))
+		sent := fmt.Sprintf("%d attempts in all; ", p.tries.is)
+		if p.endless {
+			sent = "as often as the budget and the timeout allow there; here " + sent
+		}
+		w.Remark(p.tries.at, foreign.Nearly, sent+retries)
 		retries = ""
 	} else if p.tries.at == nil && p.tries.is > 1 {
 		retries = joined(fmt.Sprintf("%s makes %d retries if nothing is said, and gabion 2", p.mesh, p.tries.is-1), retries)
@@ -278,7 +283,7 @@ func (p *plan) writtenWaits(r *foreign.Route, note func(string, *foreign.Value) 
 	if p.after.is > 0 && note("retry.max_after", p.after.at) {
 		to.MaxAfter = p.after.is
 	}
-	if b := &p.budget; b.bounded && b.written() && p.tries.is > 1 {
+	if b := &p.budget; b.bounded && b.written() && (p.tries.is > 1 || p.tries.at == nil) { // without a word on retries gabion makes its own
 		to.Budget = b.policy()
 		for key, at := range map[string]*foreign.Value{"ratio": b.share.at, "min_in_flight": b.least.at, "floor": b.floor.at, "window": b.interval.at} {
 			note("retry.budget."+key, at)

@@ -31,6 +31,9 @@ type Policies struct {
 	// for db makes the scenario's db go by the policy of payments.
 	As map[string]string
 
+	// Against says that it is the other side of a comparison, for which messages name another flag.
+	Against bool
+
 	// Rival is "none", for callers that only call, within the call's timeout; plain, for those that
 	// keep the timeout of an attempt too; or naive, for callers that try three times at once. Empty
 	// means no rival.
@@ -134,8 +137,12 @@ func (l *lowering) notGiven() error {
 	if len(theirs) == 0 {
 		return fmt.Errorf("%s has no dependencies", l.side.File.Name)
 	}
-	return fmt.Errorf("%s has none of the dependencies that %s calls (%s): name the one that is meant, such as --as %s=%s",
-		l.side.File.Name, l.file.Name, strings.Join(names, ", "), names[0], theirs[0])
+	flag := "--as"
+	if l.side.Against {
+		flag = "--against-as"
+	}
+	return fmt.Errorf("%s has none of the dependencies that %s calls (%s): name the one that is meant, such as %s %s=%s",
+		l.side.File.Name, l.file.Name, strings.Join(names, ", "), flag, names[0], theirs[0])
 }
 
 func (l *lowering) join(w *world, calls []namedEdge, fleet, service int) {

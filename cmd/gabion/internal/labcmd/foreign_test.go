@@ -18,6 +18,7 @@ func TestFilesOfOtherSystemsPlay(t *testing.T) {
 		"bad.yml":         "resilience4j.retry.instances:\n  stock: {maxAttempts: -1}\n",
 		"none.yml":        "resilience4j.retry.configs:\n  slow: {maxAttempts: 1}\n",
 		"gabion.yaml":     "version: 1\ndependencies:\n  db: {retry: off}\n",
+		"theirs.yaml":     "version: 1\ndependencies:\n  shop: {retry: off}\n",
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -31,6 +32,7 @@ func TestFilesOfOtherSystemsPlay(t *testing.T) {
 	}{
 		{"--config resilience4j:application.yml --against gabion.yaml", -1, "resilience4j application.yml", "application.yml: read as resilience4j: 2 keys mean the same"},
 		{"--config spring:two.yml --as *=stock --against spring:two.yml --against-as *=once", -1, "resilience4j two.yml", ""},
+		{"--config application.yml --against theirs.yaml --as db=stock", 3, "", "such as --against-as db=shop"},
 		{"--config two.yml", 3, "", "resilience4j two.yml has no route db; it has once, stock: say which one"},
 		{"--config two.yml --as db=x", 3, "", "has no route x"},
 		{"--config bad.yml", 1, "", "bad.yml:2:24: resilience4j.retry.instances.stock.maxAttempts: -1 is too small"},
