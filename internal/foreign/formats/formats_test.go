@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"reflect"
 	"strings"
 	"testing"
@@ -286,6 +287,9 @@ func TestSeveralFilesAreReadTogether(t *testing.T) {
 func FuzzFormats(f *testing.F) {
 	for _, text := range samples(f) {
 		f.Add(text)
+	}
+	for _, c := range slices.Concat(ofMeshes, ofLibraries) {
+		f.Add([]byte(c.text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		_, _ = Guess("a", text)

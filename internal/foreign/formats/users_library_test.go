@@ -147,6 +147,17 @@ var ofLibraries = []asWritten{
 		routes: "b", has: []string{"b: timeout.attempt off", "b: timeout.idle 24h"}, says: []string{"nearly: 86400 is more than 12h, and off here"},
 	},
 	{
+		format: "nginx", fact: "a proxy_next_upstream_timeout of 0, as ingress-nginx writes it, is no bound",
+		text:   "upstream b { server x; server y; } location / { proxy_pass http://b; proxy_next_upstream_timeout 0; proxy_next_upstream_tries 0; }",
+		routes: "b", has: []string{"b: retry.attempts 2"}, lacks: []string{"b: timeout.call 1m"}, says: []string{"nearly: 0 is no bound there"},
+	},
+	{
+		format: "aws", fact: "retries of SDKs changed in November 2026",
+		text:   "[default]\nretry_mode = standard\n[profile a]\nretry_mode = adaptive\n",
+		routes: "default a", has: []string{"default: retry.budget.cost 14", "a: retry.budget.cost 14"},
+		says: []string{"nearly: as SDKs do it from November 2026 on", "nearly: answer asks for, at most 20s"},
+	},
+	{
 		format: "dotnet", fact: ".NET takes the number of a BackoffType",
 		text:   `{"Retry": {"BackoffType": 1, "UseJitter": false, "Delay": "00:00:01"}}`,
 		routes: "the-document", has: []string{"the-document: retry.backoff.kind linear"},
