@@ -142,6 +142,17 @@ var ofLibraries = []asWritten{
 		routes: "a", has: []string{"a: timeout.attempt off"}, says: []string{"nearly: 24h is more than 12h, and off here"},
 	},
 	{
+		format: "dapr", fact: "a policy that no target takes is named",
+		text: daprHead + "spec: {policies: {timeouts: {t: 1s}, retries: {r: {maxRetries: 2}, DaprBuiltInServiceRetries: {maxRetries: 9}, DefaultRetryPolicy: {maxRetries: 4}}, circuitBreakers: {c: {trip: consecutiveFailures > 3}}}, " +
+			"targets: {apps: {a: {retry: r}}}}",
+		routes: "a", has: []string{"a: retry.attempts 3"}, says: []string{"lost: it replaces Dapr's own retries", "lost: no target of this file takes it"},
+	},
+	{
+		format: "dapr", fact: "Dapr's own retries are as the file says",
+		text:   daprHead + "spec: {policies: {retries: {DaprBuiltInServiceRetries: {maxRetries: 9}}}, targets: {apps: {a: {}}}}",
+		routes: "a", has: []string{"a: retry.attempts 1"}, says: []string{"lost: without a retry Dapr itself repeats as DaprBuiltInServiceRetries says"},
+	},
+	{
 		format: "nginx", fact: "a day between two reads, as WebSockets have it, is no timeout of an attempt",
 		text:   "location / { proxy_pass http://b; proxy_read_timeout 86400; }",
 		routes: "b", has: []string{"b: timeout.attempt off", "b: timeout.idle 24h"}, says: []string{"nearly: 86400 is more than 12h, and off here"},
