@@ -126,6 +126,12 @@ var ofLibraries = []asWritten{
 		says: []string{"nearly: the name of maxAttempts in resilience4j 1", "nearly: the name of slidingWindowSize and minimumNumberOfCalls in resilience4j 1"},
 	},
 	{
+		format: "resilience4j", fact: "a configuration that no instance takes is named",
+		text: "resilience4j.retry:\n  configs: {default: {maxAttempts: 2}, shared: {maxAttempts: 9}, base: {maxAttempts: 4}}\n  instances: {a: {waitDuration: 1s}, b: {baseConfig: base}}\n---\n" +
+			"spring.config.activate.on-profile: prod\nresilience4j.retry.instances.a.max-attempts: 6",
+		routes: "a b a-2", has: []string{"a: retry.attempts 2", "b: retry.attempts 4"}, says: []string{"lost: no instance of this file has shared as its base"},
+	},
+	{
 		format: "resilience4j", fact: "a newer name counts before one of resilience4j 1, an instance before its base",
 		text: "resilience4j.retry:\n  configs.default: {maxAttempts: 2}\n  instances:\n    a: {maxRetryAttempts: 5, maxAttempts: 4}\n    b: {maxRetryAttempts: 5}\n" +
 			"resilience4j.circuitbreaker.instances.a: {ringBufferSizeInClosedState: 20, slidingWindowSize: 30}",
