@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -286,6 +287,9 @@ func TestSeveralFilesAreReadTogether(t *testing.T) {
 func FuzzFormats(f *testing.F) {
 	for _, text := range samples(f) {
 		f.Add(text)
+	}
+	for _, c := range slices.Concat(ofMeshes, ofLibraries) {
+		f.Add([]byte(c.text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		_, _ = Guess("a", text)

@@ -126,6 +126,12 @@ var ofLibraries = []asWritten{
 		says: []string{"nearly: the name of maxAttempts in resilience4j 1", "nearly: the name of slidingWindowSize and minimumNumberOfCalls in resilience4j 1"},
 	},
 	{
+		format: "resilience4j", fact: "a configuration that no instance takes is named",
+		text: "resilience4j.retry:\n  configs: {default: {maxAttempts: 2}, shared: {maxAttempts: 9}, base: {maxAttempts: 4}}\n  instances: {a: {waitDuration: 1s}, b: {baseConfig: base}}\n---\n" +
+			"spring.config.activate.on-profile: prod\nresilience4j.retry.instances.a.max-attempts: 6",
+		routes: "a b a-2", has: []string{"a: retry.attempts 2", "b: retry.attempts 4"}, says: []string{"lost: no instance of this file has shared as its base"},
+	},
+	{
 		format: "resilience4j", fact: "a newer name counts before one of resilience4j 1, an instance before its base",
 		text: "resilience4j.retry:\n  configs.default: {maxAttempts: 2}\n  instances:\n    a: {maxRetryAttempts: 5, maxAttempts: 4}\n    b: {maxRetryAttempts: 5}\n" +
 			"resilience4j.circuitbreaker.instances.a: {ringBufferSizeInClosedState: 20, slidingWindowSize: 30}",
@@ -142,9 +148,31 @@ var ofLibraries = []asWritten{
 		routes: "a", has: []string{"a: timeout.attempt off"}, says: []string{"nearly: 24h is more than 12h, and off here"},
 	},
 	{
+		format: "dapr", fact: "a policy that no target takes is named",
+		text: daprHead + "spec: {policies: {timeouts: {t: 1s}, retries: {r: {maxRetries: 2}, DaprBuiltInServiceRetries: {maxRetries: 9}, DefaultRetryPolicy: {maxRetries: 4}}, circuitBreakers: {c: {trip: consecutiveFailures > 3}}}, " +
+			"targets: {apps: {a: {retry: r}}}}",
+		routes: "a", has: []string{"a: retry.attempts 3"}, says: []string{"lost: it replaces Dapr's own retries", "lost: no target of this file takes it"},
+	},
+	{
+		format: "dapr", fact: "Dapr's own retries are as the file says",
+		text:   daprHead + "spec: {policies: {retries: {DaprBuiltInServiceRetries: {maxRetries: 9}}}, targets: {apps: {a: {}}}}",
+		routes: "a", has: []string{"a: retry.attempts 1"}, says: []string{"lost: without a retry Dapr itself repeats as DaprBuiltInServiceRetries says"},
+	},
+	{
 		format: "nginx", fact: "a day between two reads, as WebSockets have it, is no timeout of an attempt",
 		text:   "location / { proxy_pass http://b; proxy_read_timeout 86400; }",
 		routes: "b", has: []string{"b: timeout.attempt off", "b: timeout.idle 24h"}, says: []string{"nearly: 86400 is more than 12h, and off here"},
+	},
+	{
+		format: "nginx", fact: "a proxy_next_upstream_timeout of 0, as ingress-nginx writes it, is no bound",
+		text:   "upstream b { server x; server y; } location / { proxy_pass http://b; proxy_next_upstream_timeout 0; proxy_next_upstream_tries 0; }",
+		routes: "b", has: []string{"b: retry.attempts 2"}, lacks: []string{"b: timeout.call 1m"}, says: []string{"nearly: 0 is no bound there"},
+	},
+	{
+		format: "aws", fact: "retries of SDKs changed in November 2026",
+		text:   "[default]\nretry_mode = standard\n[profile a]\nretry_mode = adaptive\n",
+		routes: "default a", has: []string{"default: retry.budget.cost 14", "a: retry.budget.cost 14"},
+		says: []string{"nearly: as SDKs do it from November 2026 on", "nearly: answer asks for, at most 20s"},
 	},
 	{
 		format: "dotnet", fact: ".NET takes the number of a BackoffType",

@@ -143,7 +143,7 @@ var ofMeshes = []asWritten{
 		routes: "a.shop.GET", says: []string{"lost: the Service has a ServiceProfile"},
 	},
 	{
-		format: "envoy", fact: "a cluster alone bounds the retries of whoever makes some",
+		format: "envoy", fact: "a cluster alone bounds the retries that gabion makes",
 		text:   "'@type': type.googleapis.com/envoy.config.cluster.v3.Cluster\nname: a\ncircuit_breakers: {thresholds: [{retry_budget: {budget_percent: {value: 25}}}]}",
 		routes: "a", has: []string{"a: retry.budget.shape share", "a: retry.budget.ratio 25%"}, plays: []string{"a: retry.attempts 1"},
 	},

@@ -143,9 +143,12 @@ func profile(w *foreign.Walker, name string, line int, mode, most *foreign.Value
 	d.plays(func(p *policy.Policy) {
 		p.Retry.Attempts, p.Retry.Backoff, p.Retry.Budget = 3, backoff.Full(50*time.Millisecond, 20*time.Second), quota
 	})
+	const since = "as SDKs do it from November 2026 on, or with AWS_NEW_RETRIES_2026: the first wait is up to 50ms, after a throttled answer up to 1s there; a retry takes 14 of 500 tokens, and 5 after such an answer. Before, waits begin with up to 1s, and a retry takes 5, and 10 after a timeout"
 	switch mode.Word("standard") {
+	case "standard":
+		w.Remark(mode, foreign.Nearly, since)
 	case "adaptive":
-		w.Remark(mode, foreign.Nearly, "a rate is learned from throttled answers there, and calls wait for it; here the whole client waits for the time that such an answer asks for, at most 20s")
+		w.Remark(mode, foreign.Nearly, since+". A rate is learned from throttled answers there, and calls wait for it; here the whole client waits for the time that such an answer asks for, at most 20s")
 		d.says(mode, func(p *policy.Policy) { p.Pace = policy.Pace{Max: 20 * time.Second} }, "pace", "pace.max")
 	case "legacy":
 		w.Remark(mode, foreign.Nearly, "each SDK has legacy rules of its own, of 3 to 5 attempts without the same quota; in the lab the standard rules of before 2026 play")

@@ -96,7 +96,7 @@ func readDapr(f *foreign.File) *foreign.Import {
 			continue
 		}
 		spec := w.Read(d, daprTable, "").Get("spec")
-		r := daprReader{w, spec.Get("policies")}
+		r := daprReader{w, spec.Get("policies"), map[*foreign.Value]bool{}}
 		targets := spec.Get("targets")
 		for _, t := range targets.Get("apps").All() {
 			r.target(t, "App", t.Name, "app "+t.Name)
@@ -109,10 +109,10 @@ func readDapr(f *foreign.File) *foreign.Import {
 		for _, t := range targets.Get("actors").All() {
 			r.target(t, "Actor", t.Name, "actor "+t.Name)
 		}
-		r.typed()
 		if targets.Get("apps") == nil && r.standard("App") {
 			r.target(spec, "App", "default", "apps without a target")
 		}
+		r.untaken()
 	}
 	return w.Done()
 }
@@ -144,11 +144,21 @@ func (r daprReader) unnamed(kind string, of struct{ key, section, word string })
 // daprTyped are policies for components of one type, which targets do not tell.
 var daprTyped = regexp.MustCompile(`^Default(Binding|Configuration|Lock|Pubsub|Crypto|Secretstore|Statestore)Component(Outbound|Inbound)?(Timeout|Retry|CircuitBreaker)Policy$`)
 
-func (r daprReader) typed() {
+// daprOwn begins the names of Dapr's own retries, which a policy of that name replaces.
+const daprOwn = "DaprBuiltIn"
+
+// untaken names the policies that no dependency has.
+func (r daprReader) untaken() {
 	for _, of := range daprSections {
 		for _, v := range r.policies.Get(of.section).All() {
-			if daprTyped.MatchString(v.Name) {
+			switch {
+			case r.taken[v]:
+			case daprTyped.MatchString(v.Name):
 				r.w.Remark(v, foreign.Lost, "it is for all components of a type, and targets don't say their type: name it in the targets that it is for")
+			case strings.HasPrefix(v.Name, daprOwn):
+				r.w.Remark(v, foreign.Lost, "it replaces Dapr's own retries, where the other sidecar can't be reached; here nothing is repeated for them")
+			default:
+				r.w.Remark(v, foreign.Lost, "no target of this file takes it")
 			}
 		}
 	}
@@ -157,6 +167,7 @@ func (r daprReader) typed() {
 type daprReader struct {
 	w        *foreign.Walker
 	policies *foreign.Value
+	taken    map[*foreign.Value]bool // by a target
 }
 
 // named finds the policy that a target names, or the one that counts where it names none.
@@ -166,11 +177,11 @@ func (r daprReader) named(t *foreign.Value, kind, key string) *foreign.Value {
 			continue
 		}
 		name := t.Get(key)
-		if name == nil {
-			return r.unnamed(kind, of)
+		v := r.unnamed(kind, of)
+		if name != nil {
+			v = item(r.policies.Get(of.section), name.Text)
 		}
-		v := item(r.policies.Get(of.section), name.Text)
-		if v == nil {
+		if r.taken[v] = true; v == nil && name != nil {
 			r.w.Wrong(name, "there is no policy "+name.Text+" below "+of.section, "add it, or name one that is there")
 		}
 		return v
@@ -187,7 +198,12 @@ func (r daprReader) target(t *foreign.Value, kind, name, title string) {
 	if retry == nil {
 		d.follows(func(p *policy.Policy) { p.Retry.Attempts = 1 })
 		if kind == "App" || kind == "Actor" {
-			r.w.Remark(t, foreign.Lost, "without a retry Dapr itself repeats 3 times, 1s apart, where the other sidecar can't be reached (DaprBuiltIn"+map[string]string{"App": "Service", "Actor": "Actor"}[kind]+"Retries); here nothing is repeated")
+			name := daprOwn + map[string]string{"App": "Service", "Actor": "Actor"}[kind] + "Retries"
+			does := "3 times, 1s apart"
+			if item(r.policies.Get("retries"), name) != nil {
+				does = "as " + name + " says"
+			}
+			r.w.Remark(t, foreign.Lost, "without a retry Dapr itself repeats "+does+", where the other sidecar can't be reached ("+name+"); here nothing is repeated")
 		}
 	} else {
 		d.daprRetry(retry)

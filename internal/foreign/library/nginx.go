@@ -265,6 +265,9 @@ func (n *nginxFile) location(here map[string]*foreign.Value, pass *foreign.Value
 			p.Timeout.Attempt, p.Timeout.Idle = orOff(read.Span), max(orOff(read.Span), time.Millisecond)
 		}, "timeout.attempt", "timeout.idle")
 	}
+	if call != nil && call.Span == 0 {
+		n.w.Remark(call, foreign.Nearly, "{} is no bound there; here timeout.call keeps its default")
+	}
 	if call != nil && call.Span > 0 {
 		whole := call.Span + here["read_timeout"].SpanOr(time.Minute)
 		d.plays(func(p *policy.Policy) { p.Timeout.Call = foreign.Bounded(whole) })

@@ -32,25 +32,40 @@ func readResilience4j(f *foreign.File) *foreign.Import {
 }
 
 func readSpring(w *foreign.Walker, documents []*yamlstrict.Tree) *foreign.Import {
+	taken, configs := map[place]bool{}, []*foreign.Value(nil)
 	for _, f := range springFiles(w, documents) {
 		profile := ""
 		if f.profile != "" {
 			profile = " (profile " + f.profile + ")"
 		}
-		r := r4j{w: w, file: w.Read(f.tree, springTable, "").Get("resilience4j")}
+		r := r4j{w: w, file: w.Read(f.tree, springTable, "").Get("resilience4j"), taken: taken}
 		for _, name := range r.names() {
 			if f.touched == nil || f.touched["*"] || f.touched[name] || f.touched["["+name+"]"] {
 				r.instance(name, profile)
 			}
 		}
+		for _, section := range r.file.All() {
+			configs = append(configs, section.Get("configs").All()...)
+		}
+	}
+	for _, c := range configs {
+		if c.Name != "default" && !taken[placeOf(c)] {
+			w.Remark(c, foreign.Lost, "no instance of this file has "+c.Name+" as its base: what code or annotations make of it is not known")
+		}
 	}
 	return once(w.Done())
 }
 
+// place is where a key stands. Files of profiles share it, and not the value.
+type place struct{ line, col int }
+
+func placeOf(v *foreign.Value) place { return place{v.Key.Line, v.Key.Col} }
+
 // r4j is the section resilience4j of a document.
 type r4j struct {
-	w    *foreign.Walker
-	file *foreign.Value
+	w     *foreign.Walker
+	file  *foreign.Value
+	taken map[place]bool // configurations that are the base of an instance
 }
 
 // names are those of all instances, in the order of the file. Without any, what annotations name has the default.
@@ -114,6 +129,9 @@ func (r r4j) section(name, instance string) (p part) {
 	for at, hops := p.own, 0; hops < 10; hops++ {
 		base := at.Get("baseConfig")
 		next := item(s.Get("configs"), base.Word("default"))
+		if next != nil {
+			r.taken[placeOf(next)] = true
+		}
 		if next == nil && base != nil {
 			r.w.Wrong(base, "there is no configuration "+base.Text, "add it below configs, or name one that is there")
 		}

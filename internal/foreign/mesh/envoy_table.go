@@ -68,7 +68,7 @@ var retryRules = foreign.Sourced(envoyRetry, slices.Concat([]foreign.Rule{
 	{Key: "retry_policy.retry_host_predicate", Fate: foreign.Lost, Text: "a retry goes to where the balancer sends it, which with n hosts is the same one in 1 of n; with endpoints.list it goes elsewhere"},
 	{Key: "retry_policy.retry_options_predicates", Fate: foreign.Lost, Text: "retries are alike here"},
 	{Key: "retry_policy.retry_priority", Fate: foreign.Lost, Text: "retries stay with the endpoint or go on by endpoints.list; priorities are Envoy's"},
-	{Key: "retry_policy.retriable_headers", Fate: foreign.Lost, Text: "answers are not repeated because of a header; 0 retries here"},
+	{Key: "retry_policy.retriable_headers", Fate: foreign.Lost, Text: "an answer is not repeated here because of a header"},
 	{Key: "retry_policy.retriable_request_headers", Fate: foreign.Lost, Text: "requests are repeated whatever their headers: 2 policies for 2 kinds of requests tell them apart"},
 	{Key: "hedge_policy.hedge_on_per_try_timeout", Shape: foreign.Flag, Fate: foreign.Nearly, To: "hedge.delay", Text: "after per_try_timeout, or a failure before, another request goes beside the first, as often as num_retries says and timeout.call has room for; here without retry_back_off"},
 	{Key: "hedge_policy.initial_requests", Shape: protoLeast, Fate: foreign.Lost, Text: "Envoy has not implemented it: 1 request is sent"},

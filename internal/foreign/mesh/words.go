@@ -41,7 +41,7 @@ var words = []word{
 	{name: "http3-post-connect-failure", fate: foreign.Lost, text: "http3-post-connect-failure: 0 times here, as nothing is sent by HTTP/3"},
 	{name: "retriable-4xx", fate: foreign.Nearly, text: "retriable-4xx: 409, which goes to http.transient and then counts as a failure of the dependency", first: 409, last: 409},
 	{name: "retriable-status-codes", fate: foreign.Kept},
-	{name: "retriable-headers", fate: foreign.Lost, text: "retriable-headers: answers are not repeated because of a header; 0 retries here"},
+	{name: "retriable-headers", fate: foreign.Lost, text: "retriable-headers: an answer is not repeated here because of a header"},
 	{name: "envoy-ratelimited", fate: foreign.Nearly, text: "envoy-ratelimited: here each 429 is repeated, after its Retry-After"},
 	{name: "cancelled", fate: foreign.Lost, text: "cancelled: CANCELLED is never repeated here, as the caller gave up", plays: "cancelled"},
 	{name: "deadline-exceeded", fate: foreign.Kept, code: grpccode.DeadlineExceeded},
