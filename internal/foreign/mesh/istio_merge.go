@@ -97,7 +97,6 @@ func older(a, b *destination) int {
 func (r *istio) rule(p *plan, all []*destination, subset string, port float64) {
 	from := []*foreign.Value{nil}
 	for _, d := range all {
-		d.used[""] = true
 		switch v := d.Get("spec.trafficPolicy"); {
 		case v == nil:
 		case from[0] == nil:
@@ -114,13 +113,17 @@ func (r *istio) rule(p *plan, all []*destination, subset string, port float64) {
 			}
 		}
 	}
+	general := true
 	for i := len(from) - 1; i >= 0; i-- {
 		for _, of := range from[i].Get("portLevelSettings").All() {
 			if port > 0 && of.Get("port.number").NumberOr(0) == port {
-				from, i = []*foreign.Value{of}, -1
+				from, i, general = []*foreign.Value{of}, -1, false
 				break
 			}
 		}
+	}
+	for _, d := range all {
+		d.used[""] = d.used[""] || general
 	}
 	section := func(key string) *foreign.Value {
 		for i := len(from) - 1; i >= 0; i-- {
