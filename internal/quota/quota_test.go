@@ -365,6 +365,19 @@ func TestTheFirstAnswerLetsTheOthersGo(t *testing.T) {
 	}
 }
 
+// Of several quotas of a unit a word without a span is of the one with that limit, if that is clear.
+func TestAWordFindsItsQuotaByTheLimit(t *testing.T) {
+	for limit, told := range map[float64][2]bool{60: {true, false}, 50: {true, false}, 1440: {false, true}, 300: {}, 0: {}, -1: {}, math.Inf(1): {}} {
+		g := New(0, []policy.Quota{{Unit: "requests", Amount: 60, Span: time.Minute, Estimate: 1, Among: 1}, {Unit: "requests", Amount: 1440, Span: 24 * time.Hour, Estimate: 1, Among: 1}})
+		r := g.Reserve(nil, "", policy.PriorityNormal)
+		ask(t, 0, 0, r, Taken, 0)
+		r.Told(0, []policy.Remaining{{Unit: "requests", Left: 20, Limit: limit}})
+		if all := g.Stats(0); all[0].Told != told[0] || all[1].Told != told[1] {
+			t.Errorf("a limit of %v: %+v", limit, all)
+		}
+	}
+}
+
 // A limit that the server named once must not refuse a call for ever: no answer would come to say another one.
 func TestALimitAgesAsWordsDo(t *testing.T) {
 	for _, window := range []bool{false, true} {

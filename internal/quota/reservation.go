@@ -249,7 +249,7 @@ func (r *Reservation) told(now clock.Instant, left *policy.Remaining) (meant boo
 	return true
 }
 
-// meant finds the quota that the server speaks of: the one with that span, or the only one of that unit.
+// meant finds the quota that the server speaks of: the one with that span, the only one of that unit, or the one with that limit.
 func (r *Reservation) meant(left *policy.Remaining) (found *part) {
 	several := false
 	for i := range r.parts {
@@ -260,10 +260,35 @@ func (r *Reservation) meant(left *policy.Remaining) (found *part) {
 		if p.level.rules.Span == left.Window {
 			return p
 		}
-		several = found != nil
+		several = several || found != nil
 		found = p
 	}
+	if several && left.Window == 0 {
+		return r.limited(left)
+	}
 	if several || left.Window != 0 && found != nil && (left.Window > 2*found.level.rules.Span || left.Window < found.level.rules.Span/2) {
+		return nil
+	}
+	return found
+}
+
+// limited finds the quota whose amount is about the limit that the server names, if no other one's may be meant, as where requests are
+// limited by the minute and by the day.
+func (r *Reservation) limited(left *policy.Remaining) (found *part) {
+	least, next := math.Inf(1), math.Inf(1)
+	for i := range r.parts {
+		p := &r.parts[i]
+		if p.level.rules.Unit != left.Unit || left.Limit <= 0 {
+			continue
+		}
+		switch off := math.Abs(math.Log2(p.level.rules.Amount / left.Limit)); {
+		case off < least:
+			least, next, found = off, least, p
+		case off < next:
+			next = off
+		}
+	}
+	if least > 1 || next < least+1 {
 		return nil
 	}
 	return found
