@@ -378,6 +378,23 @@ func TestAWordFindsItsQuotaByTheLimit(t *testing.T) {
 	}
 }
 
+// A server that takes a call which uses more than the limit that it names has another limit. Calls are not refused for it.
+func TestALimitThatTheServerDoesNotKeepIsNone(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		g := hundred()
+		r := uses(g, 40)
+		ask(t, 0, 0, r, Taken, 0)
+		r.Told(0, []policy.Remaining{{Unit: "tokens", Left: 20, Limit: 20}})
+		r.End(0, false, refused)
+		if refused {
+			ask(t, 1, 1, uses(g, 40), TooLarge, 0)
+			continue
+		}
+		r.Spent(0, "tokens", 35)
+		ask(t, 1, 1, uses(g, 40), Taken, 0)
+	}
+}
+
 // A limit that the server named once must not refuse a call for ever: no answer would come to say another one.
 func TestALimitAgesAsWordsDo(t *testing.T) {
 	for _, window := range []bool{false, true} {

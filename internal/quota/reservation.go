@@ -208,6 +208,9 @@ func (p *part) use(now clock.Instant, amount float64) {
 		l.bias.learn(p.estimate, p.want, amount)
 	}
 	p.want, p.spent = amount, true
+	if p.heard && l.limit > 0 && amount > l.limit && amount <= l.rules.Amount { // it took more than it says there is
+		l.disbelieve(now)
+	}
 }
 
 // Told takes what the server said is left, which came with the attempt's answer. What it says of a unit is about
