@@ -41,3 +41,14 @@ func (v *vitals) endpoint(partition string) (is, works bool) {
 	}
 	return is, is && works
 }
+
+// forcedOpen says what comes of a partition that is forced open.
+func (v *vitals) forcedOpen(partition string) (tone, text string) {
+	switch endpoint, works := v.endpoint(partition); {
+	case works:
+		return toneHand, "left out, others get its calls"
+	case endpoint:
+		return toneTrouble, "it gets calls all the same, as no endpoint works"
+	}
+	return toneTrouble, "every call is refused"
+}

@@ -140,15 +140,8 @@ func (j *judgement) stateNote(p policy.PartitionStats, b breaker) {
 	case policy.StateOpen, policy.StateHalfOpen:
 		j.openNote(&n, &p, &b)
 	case policy.StateForcedOpen:
-		n.Tone, n.Then, n.Text = toneTrouble, "ends", "forced open "+or(why, "by hand")+": "
-		switch endpoint, works := j.vitals.endpoint(p.Name); {
-		case works:
-			n.Tone, n.Text = toneHand, n.Text+"left out, others get its calls"
-		case endpoint:
-			n.Text += "it gets calls all the same, as no endpoint works"
-		default:
-			n.Text += "every call is refused"
-		}
+		n.Tone, n.Text = j.vitals.forcedOpen(p.Name)
+		n.Then, n.Text = "ends", "forced open "+or(why, "by hand")+": "+n.Text
 	case policy.StateDisabled:
 		n.Tone, n.Then, n.Text = toneHand, "ends", "disabled "+or(why, "by hand")+": every call is let through"
 	case policy.StateObserveOnly:
