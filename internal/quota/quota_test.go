@@ -395,6 +395,19 @@ func TestALimitThatTheServerDoesNotKeepIsNone(t *testing.T) {
 	}
 }
 
+// A refusal shows that words are true again, also while none counts.
+func TestARefusalEndsTheDoubt(t *testing.T) {
+	g := hundred()
+	g.levels[0].disbelieve(0)
+	r := uses(g, 10)
+	ask(t, 1, 1, r, Taken, 0)
+	r.Told(1, []policy.Remaining{{Unit: "tokens", Left: 0, Limit: 100}})
+	r.End(1, false, true)
+	if g.levels[0].deaf > 1 {
+		t.Error("no word counts")
+	}
+}
+
 // A limit that the server named once must not refuse a call for ever: no answer would come to say another one.
 func TestALimitAgesAsWordsDo(t *testing.T) {
 	for _, window := range []bool{false, true} {

@@ -48,6 +48,7 @@ type part struct {
 	sum      float64 // level.sum when it was sent
 	spent    bool    // want is what was used
 	heard    bool
+	short    bool // the server said that there is not enough, whether that counted or not
 }
 
 // Reserve begins a reservation, which has nothing yet.
@@ -168,7 +169,7 @@ func (p *part) end(now clock.Instant, unsent, refused bool) {
 		}
 		p.want = 0
 	}
-	if !unsent && p.heard {
+	if !unsent && (p.heard || refused && p.short) {
 		l.doubt(now, refused)
 	}
 }
@@ -247,7 +248,7 @@ func (r *Reservation) told(now clock.Instant, left *policy.Remaining) (meant boo
 		return false
 	}
 	short := left.Left >= 0 && left.Left < max(p.want, p.level.amount()*cushion)
-	r.blamed = r.blamed || short // also by a word that is no news
+	p.short, r.blamed = short, r.blamed || short // also by a word that is no news
 	p.heard = p.level.hear(now, left, p.sum, p.want) || p.heard
 	return true
 }
