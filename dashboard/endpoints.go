@@ -41,3 +41,14 @@ func (v *vitals) endpoint(partition string) (is, works bool) {
 	}
 	return is, is && works
 }
+
+// forcedOpen says what comes of a partition that is forced open.
+func (v *vitals) forcedOpen(partition, why string) (tone, then, text string) {
+	switch endpoint, works := v.endpoint(partition); {
+	case works:
+		return toneHand, "ends", why + "left out, others get its calls"
+	case endpoint:
+		return toneTrouble, "ends", why + "it gets calls all the same, as no endpoint works"
+	}
+	return toneTrouble, "ends", why + "every call is refused"
+}

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,11 +36,14 @@ func TestAnEndpointThatIsLeftOutIsAWarning(t *testing.T) {
 	for _, c := range []struct {
 		fact  string
 		other bool // is left out as well
+		state policy.BreakerState
 		tone  string
 		more  string
 	}{
-		{"others work", false, toneWarning, "left out, others get its calls"},
-		{"none works", true, toneTrouble, ""},
+		{"others work", false, policy.StateOpen, toneWarning, "left out, others get its calls"},
+		{"none works", true, policy.StateOpen, toneTrouble, ""},
+		{"left out by hand", false, policy.StateForcedOpen, toneHand, "forced open by hand: left out, others get its calls"},
+		{"all left out by hand", true, policy.StateForcedOpen, toneTrouble, "forced open by hand: it gets calls all the same"},
 	} {
 		l := newLog()
 		l.sampled(policy.Policy{}, func(s *gabion.Stats) {
@@ -47,12 +51,16 @@ func TestAnEndpointThatIsLeftOutIsAWarning(t *testing.T) {
 			for i := range s.Endpoints {
 				p := policy.PartitionStats{Name: s.Endpoints[i].Name, Guarded: true}
 				if s.Endpoints[i].Out {
-					p.Breaker.State = policy.StateOpen
+					p.Breaker.State = c.state
 				}
 				s.Partitions = append(s.Partitions, p)
 			}
 		})
-		if n := l.row().Notes[0]; n.Tone != c.tone || n.More != c.more || n.Then != "next probe" {
+		if n := l.row().Notes[0]; c.state == policy.StateForcedOpen {
+			if n.Tone != c.tone || !strings.HasPrefix(n.Text, c.more) {
+				t.Errorf("%s: %+v", c.fact, n)
+			}
+		} else if n.Tone != c.tone || n.More != c.more || n.Then != "next probe" {
 			t.Errorf("%s: %+v", c.fact, n)
 		}
 	}

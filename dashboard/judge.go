@@ -140,7 +140,7 @@ func (j *judgement) stateNote(p policy.PartitionStats, b breaker) {
 	case policy.StateOpen, policy.StateHalfOpen:
 		j.openNote(&n, &p, &b)
 	case policy.StateForcedOpen:
-		n.Tone, n.Then, n.Text = toneTrouble, "ends", "forced open "+or(why, "by hand")+": every call is refused"
+		n.Tone, n.Then, n.Text = j.vitals.forcedOpen(p.Name, "forced open "+or(why, "by hand")+": ")
 	case policy.StateDisabled:
 		n.Tone, n.Then, n.Text = toneHand, "ends", "disabled "+or(why, "by hand")+": every call is let through"
 	case policy.StateObserveOnly:

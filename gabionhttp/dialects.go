@@ -20,6 +20,7 @@ type dialect struct {
 type quotaHeaders struct {
 	unit               string
 	left, limit, reset string // an empty name: the server does not say it
+	resource           string // names the quota that is meant: "core" is the one of most requests, and others are units by themselves
 	after              string // says what reset says, and counts more where it is there
 	full               bool   // reset is when the quota is whole again, as of a bucket that refills all the time
 	window             time.Duration
@@ -55,9 +56,9 @@ var dialects = []dialect{
 		},
 	},
 	{
-		// Seconds since 1970, as GitHub has it, or from now. X-RateLimit-Reset-After is Discord's.
+		// Seconds since 1970, as GitHub has it, or from now. X-RateLimit-Reset-After is Discord's, and -Resource GitHub's: core, search, graphql and others.
 		name: "X-RateLimit-Limit, -Remaining, -Reset", source: "docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api, docs.discord.com/developers/topics/rate-limits",
-		quotas: []quotaHeaders{{unit: policy.Requests, left: "X-Ratelimit-Remaining", limit: "X-Ratelimit-Limit", reset: "X-Ratelimit-Reset", after: "X-Ratelimit-Reset-After"}},
+		quotas: []quotaHeaders{{unit: policy.Requests, left: "X-Ratelimit-Remaining", limit: "X-Ratelimit-Limit", reset: "X-Ratelimit-Reset", after: "X-Ratelimit-Reset-After", resource: "X-Ratelimit-Resource"}},
 	},
 	{
 		name: "X-Rate-Limit-Limit, -Remaining, -Reset", source: "developer.okta.com/docs/reference/rl-best-practices, docs.x.com/fundamentals/rate-limits",

@@ -71,6 +71,8 @@ var dialectExamples = []struct {
 	}, []policy.Remaining{saying("requests", 59, of(60), in(10*time.Second), whole), saying("tokens", 149984, of(150000), in(5*time.Minute), whole)}},
 	{"Azure OpenAI, older", []string{"x-ratelimit-remaining-tokens", "19913", "x-ratelimit-remaining-requests", "19"}, []policy.Remaining{saying("requests", 19, whole), saying("tokens", 19913, whole)}},
 	{"GitHub", []string{"X-RateLimit-Limit", "5000", "X-RateLimit-Remaining", "4966", "X-RateLimit-Used", "34", "X-RateLimit-Resource", "core", "X-RateLimit-Reset", "1795262460"}, []policy.Remaining{saying("requests", 4966, of(5000), in(time.Minute))}},
+	{"GitHub, a search", []string{"X-RateLimit-Limit", "30", "X-RateLimit-Remaining", "18", "X-RateLimit-Resource", "search", "X-RateLimit-Reset", "1795262460"}, []policy.Remaining{saying("search", 18, of(30), in(time.Minute))}},
+	{"GitHub, a resource that is no unit", []string{"X-RateLimit-Remaining", "18", "X-RateLimit-Resource", "A=1"}, []policy.Remaining{saying("requests", 18)}},
 	{"milliseconds since 1970", []string{"X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "1795262401500"}, []policy.Remaining{saying("requests", 1, in(1500*time.Millisecond))}},
 	{"seconds from now", []string{"X-RateLimit-Limit", "10", "X-RateLimit-Remaining", "5", "X-RateLimit-Reset", "60"}, []policy.Remaining{saying("requests", 5, of(10), in(time.Minute))}},
 	{"the server's clock counts", []string{"Date", "Sat, 21 Nov 2026 11:00:00 GMT", "X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "1795258810"}, []policy.Remaining{saying("requests", 1, in(10*time.Second))}},

@@ -88,6 +88,9 @@ func (n *quotaHeaders) remaining(h http.Header, now time.Time) (q policy.Remaini
 		return q, false
 	}
 	q.Unit, q.Full, q.Window = n.unit, n.full, n.window
+	if name, ok := firstLine(h, n.resource); ok && name != "core" && isUnit(name) {
+		q.Unit = name
+	}
 	if line, ok := firstLine(h, n.limit); ok {
 		q.Limit, _ = quantity(line)
 	}
@@ -107,6 +110,11 @@ func emptied(h http.Header, now func() time.Time, but ...policy.Quota) (longest 
 		return 0, false
 	}
 	return quota.Emptied(remaining(nil, h, now()), but)
+}
+
+// isUnit reports whether a quota can have that unit.
+func isUnit(s string) bool {
+	return s != "" && len(s) <= 32 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_-") == "" && s[0] >= 'a' && s[0] <= 'z'
 }
 
 // firstLine returns the first line of a header that is no longer than any such value is.

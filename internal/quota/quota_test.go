@@ -365,6 +365,49 @@ func TestTheFirstAnswerLetsTheOthersGo(t *testing.T) {
 	}
 }
 
+// Of several quotas of a unit a word without a span is of the one with that limit, if that is clear.
+func TestAWordFindsItsQuotaByTheLimit(t *testing.T) {
+	for limit, told := range map[float64][2]bool{60: {true, false}, 50: {true, false}, 1440: {false, true}, 300: {}, 0: {}, -1: {}, math.Inf(1): {}} {
+		g := New(0, []policy.Quota{{Unit: "requests", Amount: 60, Span: time.Minute, Estimate: 1, Among: 1}, {Unit: "requests", Amount: 1440, Span: 24 * time.Hour, Estimate: 1, Among: 1}})
+		r := g.Reserve(nil, "", policy.PriorityNormal)
+		ask(t, 0, 0, r, Taken, 0)
+		r.Told(0, []policy.Remaining{{Unit: "requests", Left: 20, Limit: limit}})
+		if all := g.Stats(0); all[0].Told != told[0] || all[1].Told != told[1] {
+			t.Errorf("a limit of %v: %+v", limit, all)
+		}
+	}
+}
+
+// A server that takes a call which uses more than the limit that it names has another limit. Calls are not refused for it.
+func TestALimitThatTheServerDoesNotKeepIsNone(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		g := hundred()
+		r := uses(g, 40)
+		ask(t, 0, 0, r, Taken, 0)
+		r.Told(0, []policy.Remaining{{Unit: "tokens", Left: 20, Limit: 20}})
+		r.End(0, false, refused)
+		if refused {
+			ask(t, 1, 1, uses(g, 40), TooLarge, 0)
+			continue
+		}
+		r.Spent(0, "tokens", 35)
+		ask(t, 1, 1, uses(g, 40), Taken, 0)
+	}
+}
+
+// A refusal shows that words are true again, also while none counts.
+func TestARefusalEndsTheDoubt(t *testing.T) {
+	g := hundred()
+	g.levels[0].disbelieve(0)
+	r := uses(g, 10)
+	ask(t, 1, 1, r, Taken, 0)
+	r.Told(1, []policy.Remaining{{Unit: "tokens", Left: 0, Limit: 100}})
+	r.End(1, false, true)
+	if g.levels[0].deaf > 1 {
+		t.Error("no word counts")
+	}
+}
+
 // A limit that the server named once must not refuse a call for ever: no answer would come to say another one.
 func TestALimitAgesAsWordsDo(t *testing.T) {
 	for _, window := range []bool{false, true} {

@@ -48,6 +48,7 @@ type part struct {
 	sum      float64 // level.sum when it was sent
 	spent    bool    // want is what was used
 	heard    bool
+	short    bool // the server said that there is not enough, whether that counted or not
 }
 
 // Reserve begins a reservation, which has nothing yet.
@@ -168,7 +169,7 @@ func (p *part) end(now clock.Instant, unsent, refused bool) {
 		}
 		p.want = 0
 	}
-	if !unsent && p.heard {
+	if !unsent && (p.heard || refused && p.short) {
 		l.doubt(now, refused)
 	}
 }
@@ -208,6 +209,9 @@ func (p *part) use(now clock.Instant, amount float64) {
 		l.bias.learn(p.estimate, p.want, amount)
 	}
 	p.want, p.spent = amount, true
+	if p.heard && l.limit > 0 && amount > l.limit && amount <= l.rules.Amount { // it took more than it says there is
+		l.disbelieve(now)
+	}
 }
 
 // Told takes what the server said is left, which came with the attempt's answer. What it says of a unit is about
@@ -244,12 +248,12 @@ func (r *Reservation) told(now clock.Instant, left *policy.Remaining) (meant boo
 		return false
 	}
 	short := left.Left >= 0 && left.Left < max(p.want, p.level.amount()*cushion)
-	r.blamed = r.blamed || short // also by a word that is no news
+	p.short, r.blamed = short, r.blamed || short // also by a word that is no news
 	p.heard = p.level.hear(now, left, p.sum, p.want) || p.heard
 	return true
 }
 
-// meant finds the quota that the server speaks of: the one with that span, or the only one of that unit.
+// meant finds the quota that the server speaks of: the one with that span, the only one of that unit, or the one with that limit.
 func (r *Reservation) meant(left *policy.Remaining) (found *part) {
 	several := false
 	for i := range r.parts {
@@ -260,10 +264,35 @@ func (r *Reservation) meant(left *policy.Remaining) (found *part) {
 		if p.level.rules.Span == left.Window {
 			return p
 		}
-		several = found != nil
+		several = several || found != nil
 		found = p
 	}
+	if several && left.Window == 0 {
+		return r.limited(left)
+	}
 	if several || left.Window != 0 && found != nil && (left.Window > 2*found.level.rules.Span || left.Window < found.level.rules.Span/2) {
+		return nil
+	}
+	return found
+}
+
+// limited finds the quota whose amount is about the limit that the server names, if no other one's may be meant, as where requests are
+// limited by the minute and by the day.
+func (r *Reservation) limited(left *policy.Remaining) (found *part) {
+	least, next := math.Inf(1), math.Inf(1)
+	for i := range r.parts {
+		p := &r.parts[i]
+		if p.level.rules.Unit != left.Unit || left.Limit <= 0 {
+			continue
+		}
+		switch off := math.Abs(math.Log2(p.level.rules.Amount / left.Limit)); {
+		case off < least:
+			least, next, found = off, least, p
+		case off < next:
+			next = off
+		}
+	}
+	if least > 1 || next < least+1 {
 		return nil
 	}
 	return found

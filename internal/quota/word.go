@@ -96,10 +96,15 @@ func (l *level) doubt(now clock.Instant, refused bool) {
 		l.bare, l.deaf, l.lies = 0, now, 0
 	case l.word.known && l.word.left <= l.amount()*cushion:
 		if l.bare++; l.bare >= mostBare {
-			l.bare, l.deaf = 0, now.Add(deafFor<<l.lies*l.rules.Span)
-			l.lies = min(l.lies+1, mostLies)
+			l.disbelieve(now)
 		}
 	default:
 		l.bare = 0
 	}
+}
+
+// disbelieve lets no word count for a while.
+func (l *level) disbelieve(now clock.Instant) {
+	l.bare, l.deaf = 0, now.Add(deafFor<<l.lies*l.rules.Span)
+	l.lies = min(l.lies+1, mostLies)
 }
