@@ -65,7 +65,7 @@ func TestWhomAReloadMovesUpFindsAllElseOfItDone(t *testing.T) {
 	}
 	state.Reload(second/2, rulesOf(t, next))
 	if at := second/2 + second/4 + 1; w.saw.Verb != Wait || w.saw.Again != at { // half of a turn was there
-		t.Errorf("it is told %+v, %+v, want its turn at %s: the breaker only observes now", w.saw, waits.End(), time.Duration(at))
+		t.Errorf("it got %+v, %+v, want its turn at %s: the breaker only observes now", w.saw, waits.End(), time.Duration(at))
 	}
 }
 
