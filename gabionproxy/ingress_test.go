@@ -173,20 +173,25 @@ func TestNothingIsSentAgainBelow(t *testing.T) {
 	}))
 	defer program.Close()
 	url := before(t, program.URL, "idempotency: {store: gabion.db, routes: [POST /orders, GET /orders], optional: true}")
-	for i, c := range []struct{ method, path, body, expect string }{
+	for i, c := range []struct{ method, path, body, wish string }{
 		{"POST", "/orders", "", ""},
 		{"POST", "/orders", "a", ""},
-		{"POST", "/orders", "a", "100-continue"},
+		{"POST", "/orders", "a", "Expect"},
 		{"POST", "/other", "", ""},
 		{"POST", "/other", "a", ""},
 		{"GET", "/orders", "", ""},
-		{"GET", "/orders", "", "100-continue"},
+		{"GET", "/orders", "", "Expect"},
+		{"GET", "/orders", "", "Upgrade"},
 		{"GET", "/orders", "a", ""},
 	} {
-		t.Run(c.method+" "+c.path+" "+c.body+" "+c.expect, func(t *testing.T) {
+		t.Run(c.method+" "+c.path+" "+c.body+" "+c.wish, func(t *testing.T) {
 			headers := http.Header{"Idempotency-Key": {strconv.Itoa(i)}}
-			if c.expect != "" {
-				headers.Set("Expect", c.expect)
+			switch c.wish {
+			case "Expect":
+				headers.Set(c.wish, "100-continue")
+			case "Upgrade":
+				headers.Set(c.wish, "websocket")
+				headers.Set("Connection", c.wish)
 			}
 			first, _ := http.NewRequest("GET", url, nil) // so that there is a connection to be used again
 			first.Header = headers

@@ -109,7 +109,10 @@ func (g *program) rewrite(pr *httputil.ProxyRequest) {
 	out.GetBody = nil
 	noUpgrade(out)
 	if keyed(out.Context()) {
-		out.Header.Del("Expect") // the body is here, and net/http's own Transport might send the request twice
+		// What package h1 does not send, net/http's own Transport may send twice. The body is here, and an answer is stored, not a stream.
+		out.Header.Del("Expect")
+		out.Header.Del("Upgrade")
+		out.Header.Del("Connection")
 	}
 	if all, ok := in.Body.(io.ReaderAt); ok && out.Body != nil && g.url.Scheme == "http" && !g.h2c {
 		// In memory: it is sent on another connection if none of it got out on the first.

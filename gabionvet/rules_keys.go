@@ -328,7 +328,7 @@ func hasTime(u *unit, call *ast.CallExpr, code ast.Node) bool {
 	})
 }
 
-// leftOut reports whether a field is none that JSON and XML write.
+// leftOut reports whether JSON and XML leave a field out.
 func leftOut(u *unit, lit *ast.CompositeLit, key ast.Expr) bool {
 	of, is := u.typeOf(lit).Underlying().(*types.Struct)
 	if !is {

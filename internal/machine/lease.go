@@ -139,6 +139,7 @@ func enforce(s *State, now clock.Instant, r *Rules) {
 	if old.slotsMost() != r.slotsMost() {
 		s.resize(now, old, r) // last, because it wakes those who wait
 	}
+	r.moveUp(old)
 }
 
 // swap puts rules in force, and begins another series of turns where their rate is another.
@@ -154,9 +155,15 @@ func swap(s *State, now clock.Instant, r *Rules) (old *Rules) {
 	s.rules.Store(r)
 	if l := s.limiter(); l != nil && old.rate != r.rate {
 		l.Change(now, old.rate, r.rate)
-		r.line.wake()
 	}
 	return old
+}
+
+// moveUp wakes those who wait for turns of another rate than that of r, which is in force.
+func (r *Rules) moveUp(old *Rules) {
+	if old.rate != r.rate {
+		r.line.wake()
+	}
 }
 
 // Own returns the rules as the policy has them, without a share.

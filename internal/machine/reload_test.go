@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/bulkhead"
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/policy"
@@ -38,6 +39,33 @@ func TestWhomAReloadLetsInFindsTheTurnsOfTheNewRate(t *testing.T) {
 	state.Reload(10, rulesOf(t, wide))
 	if w.saw.Verb != Send {
 		t.Errorf("it is told %+v, want to send: the reload forgot all turns", w.saw)
+	}
+}
+
+// So it is with those who wait for a turn of a share.
+func TestWhomAReloadMovesUpFindsAllElseOfItDone(t *testing.T) {
+	p := rated(1, 1)
+	p.Breaker.Off = false
+	next := p
+	next.RateLimit.Rate, next.Breaker.Observe = 2, true
+	state := NewState(0, rulesOf(t, p), Setup{})
+	Grant(state, 0, &Lease{Until: 100 * second, Share: turns(5)})
+	var first, waits Call
+	first.Begin(state, 0, &Params{})
+	first.Next(0)
+	w := &asksAtOnce{call: &waits, at: second / 2}
+	waits.Begin(state, 0, &Params{Waker: w})
+	if step := waits.Next(0); step.Verb != Wait {
+		t.Fatal(step)
+	}
+	b := state.main.breaker.Load()
+	for b.State() != breaker.Open {
+		permit, _, _ := b.Acquire(1, 0)
+		b.Settle(1, 0, permit, breaker.Bad, 0)
+	}
+	state.Reload(second/2, rulesOf(t, next))
+	if at := second/2 + second/4 + 1; w.saw.Verb != Wait || w.saw.Again != at { // half of a turn was there
+		t.Errorf("it got %+v, %+v, want its turn at %s: the breaker only observes now", w.saw, waits.End(), time.Duration(at))
 	}
 }
 

@@ -116,6 +116,9 @@ func reload(s *State, now clock.Instant, r *Rules) {
 		l.Reset() // turns of a slower limit may lie far ahead
 	}
 	s.resize(now, old, r) // last, because it wakes those who wait
+	if shared {
+		r.moveUp(old)
+	}
 	s.note(policy.Event{Kind: policy.KindReloaded, At: now})
 }
 
