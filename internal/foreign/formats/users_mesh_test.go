@@ -23,6 +23,12 @@ var ofMeshes = []asWritten{
 		says: []string{"lost: another DestinationRule"},
 	},
 	{
+		format: "istio", fact: "settings of the only port that is used leave the trafficPolicy around them to a dependency of its own",
+		text: istioHead + "kind: VirtualService\nmetadata: {name: a}\nspec: {hosts: [a], http: [{route: [{destination: {host: a, port: {number: 80}}}]}]}\n---\n" +
+			istioHead + "kind: DestinationRule\nmetadata: {name: rest}\nspec: {host: a, trafficPolicy: {retryBudget: {percent: 25}, portLevelSettings: [{port: {number: 80}, connectionPool: {http: {maxRetries: 2}}}]}}",
+		routes: "a rest rest.port-80", plays: []string{"a: retry.budget.min_in_flight 2", "rest: retry.budget.ratio 25%"},
+	},
+	{
 		format: "istio", fact: "a DestinationRule for a pattern counts where none names the host, the longest first",
 		text: istioHead + "kind: DestinationRule\nmetadata: {name: all, namespace: istio-system}\nspec: {host: '*.local', trafficPolicy: {connectionPool: {tcp: {maxConnections: 5}}}}\n---\n" +
 			istioHead + "kind: DestinationRule\nmetadata: {name: shop, namespace: istio-system}\nspec: {host: '*.shop.svc.cluster.local', trafficPolicy: {connectionPool: {tcp: {maxConnections: 6}}}}\n---\n" +
