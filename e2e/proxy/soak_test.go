@@ -41,7 +41,7 @@ func TestFullLoadLeavesNothingBehind(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(soakServer))
 	defer server.Close()
 	at := addresses(t, 3)
-	p := proxied(t, at[0], fmt.Sprintf("version: 1\ndependencies:\n  api: {breaker: off, retry: {attempts: 3, backoff: {base: 1ms}}}\nproxy:\n  listen:\n"+
+	p := proxied(t, at[2], fmt.Sprintf("version: 1\ndependencies:\n  api: {breaker: off, retry: {attempts: 3, backoff: {base: 1ms}}}\nproxy:\n  listen:\n"+
 		"    - {address: %s, to: %s, dependency: api}\n    - {address: %s, ingress: {to: %s, deadlines: true, admission: {limit: learned}}}\n  admin: {address: %s}\n", at[0], server.URL, at[1], server.URL, at[2]))
 	first := p.soaked(t, at[2])
 	ctx, stop := context.WithTimeout(t.Context(), lasts)
