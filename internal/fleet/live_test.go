@@ -175,13 +175,13 @@ func TestARollingDeployUsesTheLimit(t *testing.T) {
 // An attempt that is out is in no count, and what was reserved at a rate that is gone is not either.
 func TestWhatIsNotCountedForAMomentIsNotWantedTwice(t *testing.T) {
 	var e Estimate
-	now, wanted, want := clock.Instant(0), uint64(1000), 0.0
+	now, want := clock.Instant(0), 0.0
 	look := func(counted uint64) {
 		now = now.Add(50 * time.Millisecond)
 		want, _ = e.Count(now, counted, 0, 100)
 	}
 	for _, begun := range []uint64{1000, 1} { // a reload begins anew
-		wanted = begun
+		wanted := begun
 		for range 600 {
 			wanted++
 			look(wanted)
