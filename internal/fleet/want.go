@@ -11,7 +11,8 @@ import (
 // nothing, and is ready. It is for one goroutine.
 //
 // The mean m of what was wanted forgets with a time constant of eight seconds. If a count is more than
-// three standard deviations above what m lets expect, demand has risen, and m follows at once: that is
+// four standard deviations above what m lets expect, or what came in the last half to two seconds as much below it, demand
+// has changed, and m follows at once: that is
 // the control chart of Shewhart ("Economic control of quality of manufactured product", 1931), with the
 // variance of a Poisson count, which is its mean. The answer moves when m is two standard deviations of m
 // itself away from it, √(m/16 s) each. So noise moves few shares, and the sum of the answers of many processes
@@ -35,13 +36,14 @@ type Estimate struct {
 	mean   float64
 	said   float64
 
-	low    time.Duration // for how long counts were too low for the mean
-	lowSum float64       // and their sum
+	lately    time.Duration // how much of the newest window has passed
+	latelySum float64       // and what was counted in it
 }
 
 const (
 	forget = 8 * time.Second
-	lull   = 500 * time.Millisecond
+	lull   = 500 * time.Millisecond // the least that says that demand has fallen
+	window = 2 * time.Second        // in which that is looked for
 )
 
 // Count takes the numbers, since the process started, of what was wanted (sent, refused and waiting) and
@@ -49,7 +51,7 @@ const (
 // returns the Want and the Room of a [Demand], in units a second.
 func (e *Estimate) Count(now clock.Instant, wanted, waited uint64, share float64) (want, room float64) {
 	if span, more, late, ok := e.since(now, wanted, waited); ok {
-		e.follow(float64(more)/span.Seconds(), span, 1/span.Seconds())
+		e.follow(float64(more)/span.Seconds(), span, true)
 		e.crowd(late > more/2, share)
 	}
 	return e.ask(share, 0)
@@ -60,7 +62,7 @@ func (e *Estimate) Count(now clock.Instant, wanted, waited uint64, share float64
 // time, so half of the room is part of Want.
 func (e *Estimate) Level(now clock.Instant, used float64, wanted, waited uint64, share float64) (want, room float64) {
 	if span, more, late, ok := e.since(now, wanted, waited); ok {
-		e.follow(clamp(used, math.MaxFloat64), span, 1)
+		e.follow(clamp(used, math.MaxFloat64), span, false)
 		e.crowd(late > more/2, share)
 	}
 	return e.ask(share, 1)
@@ -89,25 +91,41 @@ func (e *Estimate) since(now clock.Instant, wanted, waited uint64) (span time.Du
 	return span, more, late, true
 }
 
-// follow moves the mean towards x, which was seen in the last span and whose variance is unit times
-// its mean.
-func (e *Estimate) follow(x float64, span time.Duration, unit float64) {
-	sigma := math.Sqrt(e.mean * unit)
-	switch {
-	case x > e.mean+float64(4*sigma)+4*unit:
-		e.mean = x
-	case x < e.mean-float64(3*sigma):
-		e.low, e.lowSum = e.low+span, e.lowSum+float64(x*span.Seconds())
-		if e.low >= lull {
-			e.mean = e.lowSum / e.low.Seconds()
-		}
-	default:
-		e.low, e.lowSum = 0, 0
+// follow moves the mean towards x, which was seen in the last span. Counts of one span say nothing of those of another, so their
+// variance sinks with the time that they span. What is in use does not change so quickly: its variance stays.
+func (e *Estimate) follow(x float64, span time.Duration, counted bool) {
+	unit := 1.0
+	if counted {
+		unit = 1 / span.Seconds()
 	}
+	if x > e.mean+float64(4*math.Sqrt(e.mean*unit))+4*unit {
+		e.mean, e.lately, e.latelySum = x, 0, 0
+	}
+	e.fall(x, span, counted)
 	e.mean += float64((x-e.mean)*float64(span)) / float64(span+min(forget, e.age))
 	e.age += span
 	if math.Abs(e.mean-e.said) > 2*math.Sqrt(max(e.mean, e.said)/(2*forget.Seconds())) || e.mean < 1e-3 {
 		e.said = e.mean
+	}
+}
+
+// fall takes what was seen lately for the mean, if that is four standard deviations less. Of calls that come one by one, many spans are
+// needed to see it: each may have none.
+func (e *Estimate) fall(x float64, span time.Duration, counted bool) {
+	e.lately, e.latelySum = e.lately+span, e.latelySum+float64(x*span.Seconds())
+	if e.lately < lull {
+		return
+	}
+	seen, unit := e.latelySum/e.lately.Seconds(), 1.0
+	if counted {
+		unit = 1 / e.lately.Seconds()
+	}
+	fallen := seen < e.mean-float64(4*math.Sqrt(e.mean*unit))
+	if fallen {
+		e.mean = seen
+	}
+	if fallen || e.lately >= window {
+		e.lately, e.latelySum = 0, 0
 	}
 }
 
