@@ -305,7 +305,6 @@ func fallsThrough(body []ast.Stmt) bool {
 }
 
 func (w *walk) branch(s *ast.BranchStmt, in set, ret *frame) set {
-	in = w.node(s, in)
 	switch s.Tok {
 	case token.FALLTHROUGH:
 		return in

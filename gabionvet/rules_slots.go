@@ -257,7 +257,7 @@ func releaser(c *check, as *ast.AssignStmt, after []ast.Stmt) (*slot, []ast.Stmt
 	}}, after[1:]
 }
 
-// checkSlot reports the first statement that leaves what comes after a slot is taken and does not give it back, where the end does.
+// checkSlot reports the first return after a slot is taken that does not give it back, where the end does.
 func checkSlot(c *check, t *slot, after []ast.Stmt) {
 	end := token.NoPos
 	for _, s := range after {
@@ -268,13 +268,13 @@ func checkSlot(c *check, t *slot, after []ast.Stmt) {
 			}
 		}
 	}
-	for _, left := range leavings(c, after) {
+	for _, left := range returnsIn(after) {
 		if left.Pos() > end {
 			return
 		}
 		w := &walk{u: c.unit, flag: func(n ast.Node) uint8 {
 			switch {
-			case n == left:
+			case n == ast.Node(left):
 				return opened
 			case t.givenAt(c, n):
 				return closed
@@ -284,44 +284,23 @@ func checkSlot(c *check, t *slot, after []ast.Stmt) {
 		ret := &frame{}
 		w.block(after, state{}.set(), ret)
 		if !w.lost && ret.brk.has(none, opened, closed) {
-			c.report(left, nil, "this leaves without giving back the %s that is taken on line %d: each time it is one less, until nothing goes through any more; "+
+			c.report(left, nil, "this returns without giving back the %s that is taken on line %d: each time it is one less, until nothing goes through any more; "+
 				"give it back in a defer, right after it is taken", t.what, c.fset.Position(t.place.Pos()).Line)
 			return
 		}
 	}
 }
 
-// leavings are the statements that may leave code, other than at its end.
-func leavings(c *check, list []ast.Stmt) (all []ast.Stmt) {
+// returnsIn are the statements by which code returns. A break or continue may leave the slot to the next round, or to what comes after the loop.
+func returnsIn(list []ast.Stmt) (all []*ast.ReturnStmt) {
 	for _, s := range list {
 		own(s, func(n ast.Node) {
-			switch n := n.(type) {
-			case *ast.ReturnStmt:
-				all = append(all, n)
-			case *ast.BranchStmt:
-				if n.Label == nil && n.Tok != token.FALLTHROUGH && !staysIn(c, n, s) {
-					all = append(all, n)
-				}
+			if ret, is := n.(*ast.ReturnStmt); is {
+				all = append(all, ret)
 			}
 		})
 	}
 	return all
-}
-
-// staysIn reports whether a break or continue is of something that stands in a statement.
-func staysIn(c *check, b *ast.BranchStmt, s ast.Stmt) bool {
-	at, found := c.root.FindNode(b)
-	if !found {
-		return true
-	}
-	for e := range at.Enclosing((*ast.ForStmt)(nil), (*ast.RangeStmt)(nil), (*ast.SwitchStmt)(nil), (*ast.TypeSwitchStmt)(nil), (*ast.SelectStmt)(nil)) {
-		_, isFor := e.Node().(*ast.ForStmt)
-		_, isRange := e.Node().(*ast.RangeStmt)
-		if isFor || isRange || b.Tok == token.BREAK {
-			return within(s, e.Node().Pos())
-		}
-	}
-	return true
 }
 
 // givenAt reports whether a node gives the slot back, or hands it to what may.
