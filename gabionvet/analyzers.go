@@ -52,6 +52,13 @@ var (
 		{"G146", "lockwithoutend", "a lock in Redis never ends", lockWithoutEnd},
 		{"G147", "requeuedforever", "a message that fails goes back to its queue at once, for ever", requeuedForever},
 		{"G148", "wordsoferror", "the words of an error decide whether to try again", wordsOfError},
+		{"G149", "allatonce", "each of many things is asked for by a goroutine of its own, all at once", allAtOnce},
+		{"G150", "lockthroughpool", "a lock of a session or of rows is taken by a pool of connections", lockThroughPool},
+		{"G151", "shutdownnotawaited", "an http.Server's Shutdown is not waited for", shutdownNotAwaited},
+		{"G152", "pipeendsclean", "an io.Pipe ends clean after a failure", pipeEndsClean},
+		{"G153", "workerends", "a failure ends a worker, and not only its job", workerEnds},
+		{"G154", "partnotread", "which part of a batch has failed is not read", partNotRead},
+		{"G155", "livesbyothers", "a liveness probe asks another service", livesByOthers},
 		{"G190", "ignorewithoutreason", "an ignore has no reason, or names no rule", checkIgnores},
 	}
 	ofRules = analyzers(rules)
@@ -109,7 +116,14 @@ var (
 	LockWithoutEnd        = ofRules[39] // G146
 	RequeuedForever       = ofRules[40] // G147
 	WordsOfError          = ofRules[41] // G148
-	IgnoreWithoutReason   = ofRules[42] // G190
+	AllAtOnce             = ofRules[42] // G149
+	LockThroughPool       = ofRules[43] // G150
+	ShutdownNotAwaited    = ofRules[44] // G151
+	PipeEndsClean         = ofRules[45] // G152
+	WorkerEnds            = ofRules[46] // G153
+	PartNotRead           = ofRules[47] // G154
+	LivesByOthers         = ofRules[48] // G155
+	IgnoreWithoutReason   = ofRules[49] // G190
 )
 
 // StaleIgnore reports ignores that no longer keep a rule from reporting: G191. It runs all

@@ -124,6 +124,7 @@ func (w *walk) node(n ast.Node, in set) set {
 	ast.Inspect(n, func(n ast.Node) bool {
 		switch n.(type) {
 		case *ast.FuncLit, *ast.GoStmt:
+			flags |= w.flag(n)
 			return false
 		case nil:
 			return false

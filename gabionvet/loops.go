@@ -32,6 +32,7 @@ type retryLoop struct {
 	oks      map[types.Object]bool // true after a success, by which the loop ends
 	waits    []wait                // in its own body, not in function literals
 	exit     exit
+	others   bool // each attempt is for another thing of a list, as one server after the other
 }
 
 // A wait is where a loop waits before it comes round.
@@ -43,7 +44,11 @@ type wait struct {
 
 func (u *unit) findLoops() {
 	u.root.Inspect([]ast.Node{(*ast.ForStmt)(nil), (*ast.RangeStmt)(nil), (*ast.LabeledStmt)(nil)}, func(c inspector.Cursor) bool {
-		if l := u.readLoop(c); l != nil {
+		switch l := u.readLoop(c); {
+		case l == nil:
+		case l.others:
+			u.failovers = append(u.failovers, l)
+		default:
 			u.loops = append(u.loops, l)
 		}
 		return true
@@ -57,12 +62,12 @@ func (u *unit) readLoop(c inspector.Cursor) *retryLoop {
 	}
 	switch s := l.stmt.(type) {
 	case *ast.ForStmt:
-		if countsThings(s.Cond) {
+		if l.others = countsThings(s.Cond); l.others && !mentions(s.Cond, lenName) {
 			return nil
 		}
 		l.body = s.Body
 	case *ast.RangeStmt:
-		if !u.countsTimes(s.X) {
+		if l.others = !u.countsTimes(s.X); l.others && !isList(u.typeOf(s.X)) {
 			return nil
 		}
 		l.body = s.Body
@@ -141,6 +146,19 @@ func countsThings(cond ast.Expr) (found bool) {
 		return !found
 	})
 	return found
+}
+
+var lenName = regexp.MustCompile(`^len$`)
+
+func isList(t types.Type) bool {
+	if t == nil {
+		return false
+	}
+	switch t.Underlying().(type) {
+	case *types.Slice, *types.Array:
+		return true
+	}
+	return false
 }
 
 // countsTimes reports whether a range is over a number or over waits, and not over things.

@@ -26,9 +26,12 @@ func (r repeated) outside(v types.Object, path []step) bool {
 	return v != nil && !declaredIn(v, r.node) && !slices.ContainsFunc(path, func(s step) bool { return declaredIn(v, s.node) })
 }
 
+// elsewhere reports whether each attempt goes to another server of a list.
+func (r repeated) elsewhere() bool { return r.loop != nil && r.loop.others }
+
 // findRepeats collects all of it.
 func findRepeats(u *unit) {
-	for _, l := range u.loops {
+	for _, l := range slices.Concat(u.loops, u.failovers) {
 		u.repeats = append(u.repeats, repeated{body: l.body, node: l.code(), what: "this loop", loop: l, runs: reach(u, l.body)})
 	}
 	for _, r := range u.regions {
@@ -114,6 +117,9 @@ func findHedges(u *unit, decl *ast.FuncDecl) {
 	}
 	for _, ch := range order {
 		h := found[ch]
+		if h.starts > 1 {
+			u.hedged = append(u.hedged, ch)
+		}
 		for _, work := range h.works {
 			if h.starts > 1 {
 				u.repeats = append(u.repeats, repeated{body: work.Body, node: work, what: "this hedge", hedge: true, runs: reach(u, work.Body)})

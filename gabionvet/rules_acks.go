@@ -13,6 +13,7 @@ var ackName = regexp.MustCompile(`^(Ack|AckSync|DoubleAck|Acknowledge|MarkMessag
 
 // ackedFirst is G140.
 func ackedFirst(c *check) {
+	markedFirst(c)
 	c.root.Inspect([]ast.Node{(*ast.BlockStmt)(nil)}, func(at inspector.Cursor) bool {
 		block := at.Node().(*ast.BlockStmt)
 		if !c.looksAt(block.Pos()) {
@@ -43,6 +44,10 @@ func ackIn(c *check, s ast.Stmt) (*ast.CallExpr, types.Object) {
 		}
 	case *ast.DeferStmt: // whatever becomes of the work
 		e = ast.Expr(s.Call)
+	case *ast.ReturnStmt:
+		if len(s.Results) == 1 {
+			e = s.Results[0]
+		}
 	}
 	switch e.(type) {
 	case *ast.ExprStmt, *ast.AssignStmt, ast.Expr:

@@ -128,6 +128,13 @@ func remembers(c *check, body *ast.BlockStmt) (found bool) {
 
 // sentElsewhere is the part of G111 that finds a POST which goes to a second server whatever became of it at the first.
 func sentElsewhere(c *check) {
+	for _, l := range c.failovers {
+		for _, a := range l.attempts {
+			if !c.asks(l) && !c.looksAtStatus(l.body) && createsIn(c, a) {
+				tellElsewhere(c, a)
+			}
+		}
+	}
 	c.root.Inspect([]ast.Node{(*ast.IfStmt)(nil)}, func(at inspector.Cursor) bool {
 		s := at.Node().(*ast.IfStmt)
 		cond, is := s.Cond.(*ast.BinaryExpr)
@@ -142,14 +149,26 @@ func sentElsewhere(c *check) {
 			if !sameElsewhere(c, first, again) {
 				continue
 			}
-			for _, at := range reach(c.unit, first) {
-				if len(at.call.Args) > 2 && c.is(at.call, "net/http.NewRequest", "net/http.NewRequestWithContext") && createsByPost(c, at) {
-					c.report(again, nil, "this sends to a second server what the first may have done: after a timeout it is done at both, such as charging a card, and a key does not help, since each server knows only its own; "+
-						"go to the second only after an error that says that nothing was done")
-				}
+			if createsIn(c, first) {
+				tellElsewhere(c, again)
 			}
 		}
 		return true
+	})
+}
+
+func tellElsewhere(c *check, again *ast.CallExpr) {
+	c.report(again, nil, "this sends to a second server what the first may have done: after a timeout it is done at both, such as charging a card, and a key does not help, since each server knows only its own; "+
+		"go to the second only after an error that says that nothing was done")
+}
+
+// createsIn reports whether a call sends a POST that creates something, or pays by an interface.
+func createsIn(c *check, call *ast.CallExpr) bool {
+	if f := c.callee(call); isDynamic(c.unit, call) && f != nil && pays.MatchString(f.Name()) {
+		return true
+	}
+	return slices.ContainsFunc(reach(c.unit, call), func(at reached) bool {
+		return len(at.call.Args) > 2 && c.is(at.call, "net/http.NewRequest", "net/http.NewRequestWithContext") && createsByPost(c, at)
 	})
 }
 

@@ -33,7 +33,7 @@ func throughBreaker(c *check, call *ast.CallExpr) bool {
 // triesOpenBreaker is G143.
 func triesOpenBreaker(c *check) {
 	for _, r := range c.repeats {
-		if r.by != nil && r.by.by.gabion || r.hedge || mentions(r.node, openName) {
+		if r.by != nil && r.by.by.gabion || r.hedge || r.elsewhere() || mentions(r.node, openName) {
 			continue
 		}
 		for _, at := range r.runs {

@@ -22,7 +22,8 @@ func waitWithoutCap(c *check) {
 		return true
 	})
 	for _, l := range loops {
-		if len(l.waits) == 0 || counted(c, l) {
+		tellOverflow(c, l)
+		if len(l.waits) == 0 || counted(c, l, true) {
 			continue
 		}
 		for _, w := range l.waits {
@@ -45,8 +46,8 @@ func innermost(c *check, n ast.Node) ast.Node {
 	return nil
 }
 
-// counted reports whether a loop compares something that changes in it, as a number of attempts, or a time.
-func counted(c *check, l *retryLoop) (is bool) {
+// counted reports whether a loop compares something that changes in it, as a number of attempts, or with times how long it waits.
+func counted(c *check, l *retryLoop, times bool) (is bool) {
 	if _, ranges := l.stmt.(*ast.RangeStmt); ranges {
 		return true
 	}
@@ -55,7 +56,7 @@ func counted(c *check, l *retryLoop) (is bool) {
 		case *ast.CallExpr:
 			is = is || c.is(n, "time.Since", "time.Until", "(time.Time).After", "(time.Time).Before", "(time.Time).Sub")
 		case *ast.BinaryExpr:
-			if t := c.typeOf(n.X); !compares(n.Op) || t == nil || !isInteger(t) {
+			if t := c.typeOf(n.X); !compares(n.Op) || t == nil || !isInteger(t) || !times && typeName(t) == "time.Duration" {
 				break
 			}
 			first := isZero(c, n.X) || isZero(c, n.Y)

@@ -254,6 +254,7 @@ func errorReturned(c *check, ret *ast.ReturnStmt) bool {
 
 // failureLost is G130.
 func failureLost(c *check) {
+	failureOnlySaid(c)
 	for _, l := range c.loops {
 		switch s := l.stmt.(type) {
 		case *ast.ForStmt:

@@ -12,6 +12,17 @@ import (
 
 // answerNotTaken is G127.
 func answerNotTaken(c *check) {
+	for _, ch := range c.hedged {
+		node, at, is := parameterOfObject(c.unit, ch)
+		if !is {
+			continue
+		}
+		for _, call := range c.runners[node] {
+			if at < len(call.Args) {
+				unbuffered(c, call.Args[at], source(call.Fun))
+			}
+		}
+	}
 	for ch, block := range channels(c) {
 		send, starts := sendsOf(c, ch)
 		if send == nil {
@@ -29,6 +40,24 @@ func answerNotTaken(c *check) {
 		default:
 			c.report(send, nil, "more goroutines send to %s than results are received on some path: the others stay here for ever, with all that they hold; "+
 				"give the channel room for each result: make(chan T, n)", ch.Name())
+		}
+	}
+}
+
+func parameterOfObject(u *unit, obj types.Object) (node ast.Node, at int, is bool) {
+	if v, isVar := obj.(*types.Var); isVar {
+		return parameterNode(u, v)
+	}
+	return nil, 0, false
+}
+
+// unbuffered reports where a channel without room is made that a hedge is given.
+func unbuffered(c *check, ch ast.Expr, by string) {
+	for _, from := range sources(c.unit, ch, nil) {
+		made, is := from.(*ast.CallExpr)
+		if is && len(made.Args) == 1 && source(made.Fun) == "make" {
+			c.report(made, nil, "%s starts several goroutines that send to this channel and takes the first answer: the others stay there for ever, with all that they hold, once for each call; "+
+				"give the channel room for each result: make(chan T, n)", by)
 		}
 	}
 }

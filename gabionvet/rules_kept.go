@@ -13,6 +13,7 @@ import (
 
 // failureKept is G135.
 func failureKept(c *check) {
+	standInKept(c)
 	if c.pkg.Name() == "main" {
 		return // a command asks once, and ends
 	}

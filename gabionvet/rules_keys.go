@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/constant"
 	"go/types"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -29,6 +28,7 @@ func keyNewOnEachAttempt(c *check) {
 		for _, at := range r.runs {
 			if t := c.targets[at.call]; t != nil && len(at.path) < farthest && !within(r.node, t.node.Pos()) {
 				checkKeys(c, r, t, at.top)
+				checkKeyGiven(c, r, at, t)
 			}
 		}
 	}
@@ -42,6 +42,9 @@ func keyNewOnEachAttempt(c *check) {
 // checkKeys reports the keys that are given and new in code, which is repeated, or reached by a call
 // of what is repeated.
 func checkKeys(c *check, r repeated, in *code, by *ast.CallExpr) {
+	if mentions(r.node, takenAlready) {
+		return // a name that is taken is tried anew
+	}
 	for _, key := range keysGiven(c.unit, in.body) {
 		if c.freshIn(key, in.node, 0) == nil && (r.loop == nil || by != nil || !numbered(c, key, r.loop, 0)) || by != nil && ifMissing(c, key) {
 			continue
@@ -54,6 +57,26 @@ func checkKeys(c *check, r repeated, in *code, by *ast.CallExpr) {
 			"make the key once, before the first attempt%s", c.loopName(r), place, c.keyAdvice(r))
 	}
 }
+
+// checkKeyGiven reports a key that a function of the package is given as an argument, and that is new in what is repeated.
+func checkKeyGiven(c *check, r repeated, at reached, t *code) {
+	for _, key := range keysGiven(c.unit, t.body) {
+		node, i, is := parameterOf(c.unit, key)
+		if !is || node != t.node || i >= len(at.call.Args) || ifMissing(c, key) {
+			continue
+		}
+		in := r.node
+		if n := len(at.path); n > 0 {
+			in = at.path[n-1].node
+		}
+		if c.freshIn(at.call.Args[i], in, 0) != nil {
+			c.report(at.call, nil, "%s makes a new idempotency key on every attempt, which %s sends: the server takes the second attempt for another request and does the work twice; "+
+				"make the key once, before the first attempt%s", c.loopName(r), t.name, c.keyAdvice(r))
+		}
+	}
+}
+
+var takenAlready = regexp.MustCompile(`(?i)already_?exists|exists$|taken$|collision`)
 
 // ifMissing reports whether a key is given under a condition, as where a request has none yet. What is asked of an error or of the
 // request's method says nothing of that.
@@ -198,13 +221,16 @@ func (u *unit) keyGiven(call *ast.CallExpr) ast.Expr {
 	}
 	if sig, is := signature(u.typeOf(call.Fun)); is {
 		for i := range min(sig.Params().Len(), len(call.Args)) {
-			if p := sig.Params().At(i); keyText.MatchString(p.Name()) && isText(p.Type()) {
+			if p := sig.Params().At(i); isText(p.Type()) && (keyText.MatchString(p.Name()) || bareKey.MatchString(p.Name()) && (pays.MatchString(name.Name) || creates.MatchString(name.Name))) {
 				return call.Args[i]
 			}
 		}
 	}
 	return nil
 }
+
+// bareKey are the names of a parameter by which who is asked to create or to pay knows the second call.
+var bareKey = regexp.MustCompile(`(?i)^(key|ref|reference|(order|payment|transfer|charge|refund|booking|transaction|tx)_?(id|ref|reference|key))$`)
 
 func isText(t types.Type) bool {
 	b, is := t.Underlying().(*types.Basic)
@@ -298,49 +324,6 @@ func isFresh(u *unit, call *ast.CallExpr) bool {
 			return false
 		}
 	}
-}
-
-// hasTime reports whether a call writes down a value with a field that is the time at which it was made.
-func hasTime(u *unit, call *ast.CallExpr, code ast.Node) bool {
-	if !u.is(call, "encoding/json.Marshal", "encoding/json.MarshalIndent", "encoding/xml.Marshal", "fmt.Sprint", "fmt.Sprintf", "fmt.Sprintln", "fmt.Appendf") {
-		return false
-	}
-	return slices.ContainsFunc(call.Args, func(arg ast.Expr) bool {
-		return slices.ContainsFunc(sources(u, arg, nil), func(from ast.Expr) (has bool) {
-			if !within(code, from.Pos()) {
-				return false
-			}
-			if p, is := from.(*ast.UnaryExpr); is {
-				from = p.X
-			}
-			lit, is := from.(*ast.CompositeLit)
-			return is && slices.ContainsFunc(lit.Elts, func(e ast.Expr) bool {
-				if kv, is := e.(*ast.KeyValueExpr); is {
-					if !u.is(call, "fmt.Sprint", "fmt.Sprintf", "fmt.Sprintln", "fmt.Appendf") && leftOut(u, lit, kv.Key) {
-						return false
-					}
-					e = kv.Value
-				}
-				return typeName(u.typeOf(e)) == "time.Time" && slices.ContainsFunc(calls(e, true), func(now *ast.CallExpr) bool { return u.is(now, "time.Now") }) &&
-					!slices.ContainsFunc(calls(e, true), func(cut *ast.CallExpr) bool { return u.is(cut, "(time.Time).Truncate", "(time.Time).Round") })
-			})
-		})
-	})
-}
-
-// leftOut reports whether JSON and XML leave a field out.
-func leftOut(u *unit, lit *ast.CompositeLit, key ast.Expr) bool {
-	of, is := u.typeOf(lit).Underlying().(*types.Struct)
-	if !is {
-		return false
-	}
-	for i := range of.NumFields() {
-		if f := of.Field(i); u.object(key) == types.Object(f) {
-			tag := reflect.StructTag(of.Tag(i))
-			return !f.Exported() || tag.Get("json") == "-" || tag.Get("xml") == "-"
-		}
-	}
-	return false
 }
 
 // filled returns the call that fills a variable with random bytes.

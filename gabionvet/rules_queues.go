@@ -11,18 +11,14 @@ import (
 )
 
 var (
-	refuses  = regexp.MustCompile(`^(Nack|Reject|NackMsg|Requeue)$`)
+	refuses  = regexp.MustCompile(`^(Nack|Nak|Reject|NackMsg|Requeue)$`)
 	countsIt = regexp.MustCompile(`(?i)redeliver|x-death|deliver(y|ies)_?(count|limit)|num_?deliver|attempt|retr(y|ies)|max_?tries|dead_?letter|dlq|dlx|poison|park`)
 )
 
 // requeuedForever is G147.
 func requeuedForever(c *check) {
 	c.eachCall(func(at inspector.Cursor, call *ast.CallExpr) {
-		if !isNamed(call, refuses) || len(call.Args) == 0 || c.callee(call) == nil {
-			return
-		}
-		v := c.info.Types[call.Args[len(call.Args)-1]].Value
-		if v == nil || v.Kind() != constant.Bool || !constant.BoolVal(v) || c.says(countsIt) {
+		if !requeues(c, call) || countsHere(c, call) {
 			return
 		}
 		for e := range at.Enclosing((*ast.IfStmt)(nil), (*ast.FuncLit)(nil), (*ast.FuncDecl)(nil)) {
@@ -39,6 +35,37 @@ func requeuedForever(c *check) {
 			return
 		}
 	})
+}
+
+// requeues reports whether a call gives a message back to its queue, which sends it again at once.
+func requeues(c *check, call *ast.CallExpr) bool {
+	if !isNamed(call, refuses) || c.callee(call) == nil {
+		return false
+	}
+	if len(call.Args) == 0 {
+		return calledName(call).Name == "Nak"
+	}
+	v := c.info.Types[call.Args[len(call.Args)-1]].Value
+	return v != nil && v.Kind() == constant.Bool && constant.BoolVal(v)
+}
+
+// countsHere reports whether the function of a call, or what it calls, or who calls it, counts how often a message came.
+func countsHere(c *check, call *ast.CallExpr) bool {
+	decl := c.enclosingDecl(call)
+	if decl == nil || mentions(decl, countsIt) {
+		return true
+	}
+	for _, at := range reach(c.unit, decl) {
+		if t := c.targets[at.call]; t != nil && mentions(t.node, countsIt) {
+			return true
+		}
+	}
+	for _, caller := range c.runners[decl] {
+		if outer := c.enclosingDecl(caller); outer == nil || mentions(outer, countsIt) {
+			return true
+		}
+	}
+	return false
 }
 
 func waitsIn(c *check, body *ast.BlockStmt) bool {

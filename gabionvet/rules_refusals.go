@@ -22,7 +22,7 @@ func repeatsRefusals(c *check) {
 			"return at once when the status is from 400 to 499, except 408, 425 and 429")
 	}
 	for _, r := range c.repeats {
-		if r.hedge || r.by != nil && r.by.by.gabion || c.tellsApart(r) {
+		if r.hedge || r.elsewhere() || r.by != nil && r.by.by.gabion || c.tellsApart(r) {
 			continue
 		}
 		for _, at := range r.runs {

@@ -28,6 +28,7 @@ func (u *unit) eachCall(visit func(inspector.Cursor, *ast.CallExpr)) {
 
 // clientWithoutTimeout is G107.
 func clientWithoutTimeout(c *check) {
+	readsWithoutDeadline(c)
 	c.eachCall(func(_ inspector.Cursor, call *ast.CallExpr) {
 		sel, is := ast.Unparen(call.Fun).(*ast.SelectorExpr)
 		if !is {

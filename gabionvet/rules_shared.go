@@ -11,6 +11,7 @@ import (
 
 // lockHeldInRetries is G141.
 func lockHeldInRetries(c *check) {
+	lockOfAllKeys(c)
 	tell := func(lock *ast.CallExpr, what string) {
 		c.report(lock, nil, "the lock that is taken here is held while %s: in an outage every other caller waits for it, whatever its own deadline says, and one after the other each waits as long again; "+
 			"try without the lock, and take it to keep the result", what)
@@ -40,6 +41,36 @@ func lockHeldInRetries(c *check) {
 			}
 		}
 	}
+}
+
+// lockOfAllKeys is the part of G141 that finds a map whose lock is held while one of its elements is fetched.
+func lockOfAllKeys(c *check) {
+	c.root.Inspect([]ast.Node{(*ast.AssignStmt)(nil)}, func(at inspector.Cursor) bool {
+		as := at.Node().(*ast.AssignStmt)
+		index, is := as.Lhs[0].(*ast.IndexExpr)
+		if !is || !c.looksAt(as.Pos()) {
+			return true
+		}
+		_, isMap := c.typeOf(index.X).Underlying().(*types.Map)
+		of, isField := index.X.(*ast.SelectorExpr)
+		fn, _, body := enclosing(at)
+		if node, _, is := parameterOf(c.unit, index.Index); !isMap || !isField || !is || node != fn {
+			return true
+		}
+		lock := lockedAt(c, at)
+		for _, call := range directCalls(body) {
+			sig, is := signature(c.typeOf(call.Fun))
+			if lock == nil || !is || call.Pos() > as.End() || call.Pos() < lock.Pos() || !takesContext(sig) && !c.leaves(call) || !callsOut(c, call) {
+				continue
+			}
+			if in, found := c.root.FindNode(call); found && lockedAt(c, in) == lock {
+				c.report(lock, nil, "the lock that is taken here is held while %s fetches one element of %s: when that is slow, whoever asks for any other element waits too, and so do those that would find theirs; "+
+					"fetch without the lock, once for each key, and take it to keep the result", source(call.Fun), source(of))
+				break
+			}
+		}
+		return true
+	})
 }
 
 var unlockName = regexp.MustCompile(`^R?Unlock$`)
@@ -206,136 +237,4 @@ func failsAfter(c *check, work *ast.FuncLit, pos token.Pos) (fails bool) {
 		}
 	})
 	return fails
-}
-
-// slotLost is G145.
-func slotLost(c *check) {
-	c.root.Inspect([]ast.Node{(*ast.BlockStmt)(nil), (*ast.CommClause)(nil)}, func(at inspector.Cursor) bool {
-		var list []ast.Stmt
-		switch n := at.Node().(type) {
-		case *ast.BlockStmt:
-			list = n.List
-		case *ast.CommClause:
-			list = n.Body
-		}
-		_, _, body := enclosing(at)
-		if body == nil || !c.looksAt(body.Pos()) {
-			return true
-		}
-		for i, s := range list {
-			if t := takes(c, s); t != nil {
-				checkSlot(c, body, t, list[i+1:])
-			}
-		}
-		return true
-	})
-}
-
-// A slot is what is taken, and must be given back.
-type slot struct {
-	what, of string
-	place    ast.Node
-	gives    func(ast.Node) bool
-}
-
-// takes returns the slot that a statement takes: of a channel of empty structs, or a mutex.
-func takes(c *check, s ast.Stmt) *slot {
-	if sel, is := s.(*ast.SelectStmt); is {
-		for _, clause := range sel.Body.List {
-			clause := clause.(*ast.CommClause)
-			if send, is := clause.Comm.(*ast.SendStmt); is && len(clause.Body) == 0 {
-				return takes(c, send)
-			}
-		}
-	}
-	if send, is := s.(*ast.SendStmt); is {
-		of, v := source(send.Chan), c.typeOf(send.Value)
-		if v == nil {
-			return nil
-		}
-		if t, is := v.Underlying().(*types.Struct); !is || t.NumFields() > 0 {
-			return nil
-		}
-		return &slot{"slot of " + of, of, s, func(n ast.Node) bool {
-			u, is := n.(*ast.UnaryExpr)
-			return is && u.Op == token.ARROW && source(u.X) == of
-		}}
-	}
-	lock := ofMutex(c, s, "Lock")
-	if lock == nil {
-		return nil
-	}
-	sel, is := lock.Fun.(*ast.SelectorExpr)
-	if !is {
-		return nil
-	}
-	of := source(sel.X)
-	return &slot{"lock of " + of, of, s, func(n ast.Node) bool {
-		call, is := n.(*ast.CallExpr)
-		if !is {
-			return false
-		}
-		sel, is := call.Fun.(*ast.SelectorExpr)
-		return is && sel.Sel.Name == "Unlock" && source(sel.X) == of
-	}}
-}
-
-// checkSlot reports the first return that leaves a function with what it took, where it gives it back later.
-func checkSlot(c *check, body *ast.BlockStmt, t *slot, after []ast.Stmt) {
-	gives := func(n ast.Node) (found bool) {
-		ast.Inspect(n, func(m ast.Node) bool {
-			found = found || m != nil && t.gives(m)
-			return !found
-		})
-		return found
-	}
-	inOther := false
-	ast.Inspect(body, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.FuncLit, *ast.DeferStmt:
-			inOther = inOther || gives(n)
-		}
-		return !inOther
-	})
-	if inOther {
-		return
-	}
-	var left *ast.ReturnStmt
-	for _, s := range after {
-		if gives(s) {
-			if left != nil {
-				c.report(left, nil, "this returns without giving back the %s that is taken on line %d: each time it is one less, until nothing goes through any more; "+
-					"give it back in a defer, right after it is taken", t.what, c.fset.Position(t.place.Pos()).Line)
-			}
-			return
-		}
-		branch, is := s.(*ast.IfStmt)
-		if !is || left != nil || !returns(branch.Body.List) || givesElsewhere(c, branch.Body, t) {
-			continue
-		}
-		left, _ = branch.Body.List[len(branch.Body.List)-1].(*ast.ReturnStmt)
-	}
-}
-
-// givesElsewhere reports whether code calls what may give back something: a function of the package, on the same thing or another.
-func givesElsewhere(c *check, body *ast.BlockStmt, t *slot) bool {
-	for _, at := range reach(c.unit, body) {
-		if len(at.path) > 0 && mentions(at.call, unlockName) {
-			return true
-		}
-		if target := c.targets[at.call]; target != nil && ofChannel(target.body) {
-			return true
-		}
-	}
-	return false
-}
-
-// ofChannel reports whether code receives from a channel.
-func ofChannel(body *ast.BlockStmt) (found bool) {
-	ast.Inspect(body, func(n ast.Node) bool {
-		u, is := n.(*ast.UnaryExpr)
-		found = found || is && u.Op == token.ARROW
-		return !found
-	})
-	return found
 }

@@ -25,7 +25,7 @@ var savepoint = regexp.MustCompile(`(?i)savepoint`)
 // retryInTransaction is G123.
 func retryInTransaction(c *check) {
 	for _, r := range c.repeats {
-		if r.by != nil && r.by.by.tx || c.saves(r.body) {
+		if r.by != nil && r.by.by.tx || r.elsewhere() || c.saves(r.body) {
 			continue
 		}
 		for _, at := range r.runs {
@@ -93,6 +93,7 @@ func callInTransaction(c *check) {
 					tell(call, tx.name)
 				}
 			}
+			secondConnection(c, body, tx)
 		}
 		return true
 	})
@@ -102,6 +103,7 @@ func callInTransaction(c *check) {
 type span struct {
 	name     string
 	from, to token.Pos
+	pool     types.Object // what it was begun from; nil if that is not seen
 }
 
 // transactionsOf are the transactions of a function: that which it is given, and those that it begins, until the last Commit.
@@ -109,7 +111,7 @@ func transactionsOf(c *check, typ *ast.FuncType, body *ast.BlockStmt) (all []spa
 	for _, field := range typ.Params.List {
 		for _, id := range field.Names {
 			if isTransaction(c.typeOf(field.Type)) {
-				all = append(all, span{id.Name, body.Pos(), body.End()})
+				all = append(all, span{name: id.Name, from: body.Pos(), to: body.End()})
 			}
 		}
 	}
@@ -122,7 +124,10 @@ func transactionsOf(c *check, typ *ast.FuncType, body *ast.BlockStmt) (all []spa
 		if tx == nil {
 			return
 		}
-		s := span{tx.Name(), as.End(), as.End()}
+		s := span{name: tx.Name(), from: as.End(), to: as.End()}
+		if sel, is := as.Rhs[0].(*ast.CallExpr).Fun.(*ast.SelectorExpr); is {
+			s.pool = c.object(sel.X)
+		}
 		for _, use := range c.uses[tx] {
 			if sel, is := use.Parent().Node().(*ast.SelectorExpr); is && sel.Sel.Name == "Commit" && within(body, sel.Pos()) {
 				s.to = max(s.to, sel.Pos())

@@ -14,7 +14,7 @@ import (
 // unsafeWithoutKey is G111.
 func unsafeWithoutKey(c *check) {
 	for _, r := range c.repeats {
-		if r.by != nil && r.by.by.gabion && !declaresIdempotent(c, r.by.call) || c.setsKey(r.node) {
+		if r.elsewhere() || r.by != nil && r.by.by.gabion && !declaresIdempotent(c, r.by.call) || c.setsKey(r.node) {
 			continue
 		}
 		for _, at := range r.runs {

@@ -15,6 +15,7 @@ import (
 // deadContext is G132.
 func deadContext(c *check) {
 	endsWithMaker(c)
+	undoneWithDead(c)
 	c.root.Inspect([]ast.Node{(*ast.IfStmt)(nil), (*ast.CommClause)(nil)}, func(at inspector.Cursor) bool {
 		if !c.looksAt(at.Node().Pos()) {
 			return true
@@ -212,11 +213,17 @@ func mayWait(c *check, l *retryLoop) (may bool) {
 func retryAfterIgnored(c *check) {
 	dateIgnored(c)
 	for _, l := range c.loops {
-		if len(l.waits) == 0 || !namesTooMany(l.body) || c.says(retryAfter) || saysText(c.unit, "retry-after") {
+		if !namesTooMany(l.body) || readsRetryAfter(c, l) {
 			continue
 		}
-		w := &walk{u: c.unit, errs: l.errs, oks: l.oks, flag: l.waitFlag, status: 429}
-		if e := w.loop(l.stmt, l.label); !w.lost && e.round.has(ok, waited, 0) {
+		w := &walk{u: c.unit, errs: l.errs, oks: l.oks, flag: l.anyWait, status: 429}
+		e := w.loop(l.stmt, l.label)
+		switch {
+		case w.lost:
+		case e.round.has(ok, 0, waited) && (len(l.waits) > 0 || !mayWait(c, l)):
+			c.report(l.attempts[0], nil, "this loop repeats a 429 at once: the server has said that it takes no more for now, refuses the next one too, and counts it; "+
+				"wait at least as long as Retry-After says")
+		case len(l.waits) > 0 && e.round.has(ok, waited, 0):
 			c.report(l.attempts[0], nil, "this loop repeats a 429 when its own wait is over, and never reads Retry-After: it asks again before the server is ready, and is refused for longer; "+
 				"wait at least as long as the header says")
 		}
@@ -228,6 +235,28 @@ var (
 	retryAfter = regexp.MustCompile(`(?i)retry_?after|rate_?limit_?reset`)
 )
 
+// anyWait marks what waits, or may by its name.
+func (l *retryLoop) anyWait(n ast.Node) uint8 {
+	if call, is := n.(*ast.CallExpr); is && isNamed(call, maybeWaits) {
+		return waited
+	}
+	return l.waitFlag(n)
+}
+
+// readsRetryAfter reports whether the file of a loop, or what the loop calls, speaks of Retry-After.
+func readsRetryAfter(c *check, l *retryLoop) bool {
+	speaks := func(n ast.Node) bool { return mentions(n, retryAfter) || saysText(n, "retry-after") }
+	for f := range l.cursor.Enclosing((*ast.File)(nil)) {
+		if speaks(f.Node()) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(reach(c.unit, l.body), func(at reached) bool {
+		t := c.targets[at.call]
+		return t != nil && speaks(t.body)
+	})
+}
+
 // namesTooMany reports whether code asks for a 429 by itself.
 func namesTooMany(n ast.Node) (found bool) {
 	ast.Inspect(n, func(n ast.Node) bool {
@@ -238,15 +267,13 @@ func namesTooMany(n ast.Node) (found bool) {
 	return found || mentions(n, tooMany)
 }
 
-// saysText reports whether any file of the package has a text.
-func saysText(u *unit, text string) (found bool) {
-	for _, f := range u.files {
-		ast.Inspect(f, func(n ast.Node) bool {
-			lit, is := n.(*ast.BasicLit)
-			found = found || is && lit.Kind == token.STRING && strings.Contains(strings.ToLower(lit.Value), text)
-			return !found
-		})
-	}
+// saysText reports whether code has a text.
+func saysText(n ast.Node, text string) (found bool) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		lit, is := n.(*ast.BasicLit)
+		found = found || is && lit.Kind == token.STRING && strings.Contains(strings.ToLower(lit.Value), text)
+		return !found
+	})
 	return found
 }
 
@@ -353,14 +380,18 @@ func dateIgnored(c *check) {
 		if !is || len(as.Lhs) != 2 || len(call.Args) == 0 || source(as.Lhs[1]) != "_" || !c.is(call, "strconv.Atoi", "strconv.ParseInt") {
 			return
 		}
-		for _, from := range append(sources(c.unit, call.Args[0], nil), call.Args[0]) {
-			get, is := from.(*ast.CallExpr)
-			if is && len(get.Args) == 1 && isNamed(get, getName) && strings.EqualFold(constantText(c, get.Args[0]), "retry-after") {
-				c.report(call, nil, "a Retry-After may be a date, which is no number: the error is dropped and the wait becomes 0, so the server is asked again at once, just when it said when; "+
-					"read it by http.ParseTime too, and wait for a time of your own if it is neither")
-				return
-			}
+		if parsesRetryAfter(c, call) {
+			c.report(call, nil, "a Retry-After may be a date, which is no number: the error is dropped and the wait becomes 0, so the server is asked again at once, just when it said when; "+
+				"read it by http.ParseTime too, and wait for a time of your own if it is neither")
 		}
+	})
+}
+
+// parsesRetryAfter reports whether a call makes a number of what Retry-After says.
+func parsesRetryAfter(c *check, call *ast.CallExpr) bool {
+	return c.is(call, "strconv.Atoi", "strconv.ParseInt", "strconv.ParseUint") && slices.ContainsFunc(append(sources(c.unit, call.Args[0], nil), call.Args[0]), func(from ast.Expr) bool {
+		get, is := from.(*ast.CallExpr)
+		return is && len(get.Args) == 1 && isNamed(get, getName) && strings.EqualFold(constantText(c, get.Args[0]), "retry-after")
 	})
 }
 

@@ -24,23 +24,25 @@ type unit struct {
 	skipped map[*token.File]bool // generated code and tests
 	ignores []*ignore
 
-	callees map[*ast.CallExpr]*types.Func
-	names   map[*types.Func]string // their full names
-	funcs   map[*types.Func]*ast.FuncDecl
-	values  map[types.Object][]ast.Expr         // what is assigned to a variable or field; nil stands for what is not seen
-	callers map[*types.Func][]*ast.CallExpr     // static calls in this package
-	asValue map[*types.Func]bool                // functions that are used other than by a call
-	uses    map[types.Object][]inspector.Cursor // where variables are used
-	fields  map[string]bool                     // fields that are assigned to, by package and name
-	remote  map[*types.Func]bool                // functions that call something over a network
-	random  map[*types.Func]bool                // functions that use a random number
-	loops   []*retryLoop
-	regions []*region
-	targets map[*ast.CallExpr]*code      // what calls run
-	stands  map[*types.Func]*types.Func  // the methods of types that those of interfaces stand for
-	runners map[ast.Node][]*ast.CallExpr // the calls that run a function
-	helpers map[ast.Node]helper          // functions of this package that retry what they are given
-	repeats []repeated
+	callees   map[*ast.CallExpr]*types.Func
+	names     map[*types.Func]string // their full names
+	funcs     map[*types.Func]*ast.FuncDecl
+	values    map[types.Object][]ast.Expr         // what is assigned to a variable or field; nil stands for what is not seen
+	callers   map[*types.Func][]*ast.CallExpr     // static calls in this package
+	asValue   map[*types.Func]bool                // functions that are used other than by a call
+	uses      map[types.Object][]inspector.Cursor // where variables are used
+	fields    map[string]bool                     // fields that are assigned to, by package and name
+	remote    map[*types.Func]bool                // functions that call something over a network
+	random    map[*types.Func]bool                // functions that use a random number
+	loops     []*retryLoop
+	failovers []*retryLoop // loops that try one thing of a list after the other until one succeeds
+	regions   []*region
+	targets   map[*ast.CallExpr]*code      // what calls run
+	stands    map[*types.Func]*types.Func  // the methods of types that those of interfaces stand for
+	runners   map[ast.Node][]*ast.CallExpr // the calls that run a function
+	helpers   map[ast.Node]helper          // functions of this package that retry what they are given
+	repeats   []repeated
+	hedged    []types.Object // channels to which hedges send, and from which the first answer is taken
 }
 
 func newUnit(pass *analysis.Pass) *unit {
