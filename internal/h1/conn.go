@@ -28,6 +28,7 @@ type conn struct {
 	since    time.Time // it is idle
 	reused   bool
 
+	busy  *exchange   // that has it
 	final bool        // the next Write ends the request, and its answer is due at once
 	left  int64       // bytes that may still be read of headers
 	got   bool        // something of the answer
@@ -67,6 +68,9 @@ func (c *conn) Write(p []byte) (int, error) {
 		n = c.socket.ask(p)
 	}
 	if n < len(p) {
+		if c.busy != nil {
+			c.busy.late() // it may take longer than a look at the context
+		}
 		var more int
 		more, err = c.Conn.Write(p[n:])
 		n += more
@@ -188,6 +192,7 @@ type exchange struct {
 	ctx   context.Context
 	r     *bufio.Reader
 	stop  func() bool   // of the watch over the context; nil before there is one
+	turn  turn          // among those that have none yet
 	sent  chan struct{} // closed when the request was written; nil if that is so
 	wrong error         // why it was not; to be read after sent
 	brief bool          // what does not come before the watch is not waited for
@@ -204,13 +209,14 @@ func (t *Transport) exchange(c *conn, req *http.Request) (*http.Response, error)
 	ctx := req.Context()
 	x := &exchange{t: t, c: c, from: c, ctx: ctx, r: readers.Get().(*bufio.Reader)}
 	x.r.Reset((*source)(x))
-	c.left, c.got = headerLimit, false
+	c.left, c.got, c.busy = headerLimit, false, x
 	c.wrote.Store(false)
-	hurries := x.hurries()
+	short := bodiless(req) || whole(req)
+	hurries := short && x.hurries()
 	if !hurries {
 		x.watch()
 	}
-	if bodiless(req) || whole(req) {
+	if short {
 		x.wrong = c.send(req, hurries)
 	} else {
 		x.sent = make(chan struct{})
@@ -243,32 +249,16 @@ func (x *exchange) send(c *conn, req *http.Request) {
 // errLeft stands unless what was written is known.
 var errLeft = errors.New("h1: the goroutine of the request's body ended in its reader")
 
-// soon is after how long the request's context is watched, if more of the answer is waited for. To watch one costs eleven allocations,
-// and most answers are whole sooner. Until then the end of the context's time is the connection's too, and a cancel is seen this much later.
-const soon = 10 * time.Millisecond
-
-// hurries puts off the watch over the context, and reports whether it did.
-func (x *exchange) hurries() bool {
-	end, timed := x.ctx.Deadline()
-	if x.c.tls != nil || x.c.socket == nil || !timed || x.c.SetWriteDeadline(end) != nil {
-		return false
-	}
-	if at := time.Now().Add(soon); at.Before(end) {
-		end = at
-	}
-	return x.c.SetReadDeadline(end) == nil
-}
-
 // watch cuts the connection when the context ends.
 func (x *exchange) watch() {
-	_ = x.c.SetDeadline(time.Time{})
+	x.t.hurried.remove(x)
 	x.stop = context.AfterFunc(x.ctx, x.c.abort)
 }
 
 // unwatch ends that. It reports false if the connection was cut.
 func (x *exchange) unwatch() bool {
 	if x.stop == nil {
-		return x.c.SetDeadline(time.Time{}) == nil
+		return x.t.hurried.remove(x)
 	}
 	return x.stop()
 }

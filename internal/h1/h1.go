@@ -55,6 +55,8 @@ type Transport struct {
 	// Once reports whether a request of that context must not be sent again, once a byte of it was. Nil means that none must not.
 	Once func(ctx context.Context) bool
 
+	hurried hurried
+
 	mu    sync.Mutex // guards all below
 	hosts map[hostKey]*host
 	sweep *time.Timer
