@@ -17,6 +17,7 @@ import (
 // client notes the statuses that it gets, and calls on at each of them.
 type client struct {
 	head http.Header
+	gone error // what a Write ends with
 	on   func(status int)
 	mu   sync.Mutex // guards got
 	got  []int
@@ -24,7 +25,7 @@ type client struct {
 
 func (c *client) Header() http.Header { return c.head }
 
-func (c *client) Write(p []byte) (int, error) { return len(p), nil }
+func (c *client) Write(p []byte) (int, error) { return len(p), c.gone }
 
 func (c *client) WriteHeader(status int) {
 	c.mu.Lock()
@@ -91,6 +92,43 @@ func TestTheLastAnswerWaitsForAnEarlyOne(t *testing.T) {
 	})
 	if <-last; !slices.Equal(c.got, []int{103, 200}) {
 		t.Error(c.got)
+	}
+}
+
+// Trailers that were announced go on as they were, and others with a mark.
+func TestTrailersComeAfterTheBody(t *testing.T) {
+	for _, c := range []struct {
+		fact, name string
+		announced  http.Header
+	}{
+		{"announced", "Sum", http.Header{"Sum": nil}}, {"not announced", http.TrailerPrefix + "Sum", http.Header{}},
+	} {
+		to := &client{head: http.Header{}}
+		goesBy(to, func(r *http.Request) (*http.Response, error) {
+			resp := &http.Response{StatusCode: 200, Header: http.Header{}, Trailer: c.announced, ContentLength: -1, Request: r}
+			resp.Body = onRead(func() { resp.Trailer["Sum"] = []string{"7"} })
+			return resp, nil
+		})
+		if got := to.head[c.name]; !slices.Equal(got, []string{"7"}) {
+			t.Error(c.fact, to.head)
+		}
+	}
+}
+
+// closes is a body without an end that notes its Close.
+type closes struct{ closed bool }
+
+func (c *closes) Read(p []byte) (int, error) { return len(p), nil }
+
+func (c *closes) Close() error { c.closed = true; return nil }
+
+func TestTheBodyForAClientThatIsGoneIsClosed(t *testing.T) {
+	c, body := &client{head: http.Header{}, gone: errCut}, new(closes)
+	goesBy(c, func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: body, ContentLength: 1 << 40, Request: r}, nil
+	})
+	if !body.closed {
+		t.Error("the server's connection stays open")
 	}
 }
 
