@@ -198,7 +198,7 @@ func proxies(dir, to, beside string) (all []*proxy, err error) {
 	return all, nil
 }
 
-// addresses are two at which nobody listens.
+// addresses are two that are free.
 func addresses() (one, two string, err error) {
 	var all [2]string
 	for i := range all {

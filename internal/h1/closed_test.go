@@ -14,7 +14,7 @@ func TestAConnectionThatIsNotUsedAgainIsClosed(t *testing.T) {
 	for name, answer := range map[string]string{
 		"no answer of HTTP":          "what?\r\n\r\n",
 		"headers that break off":     "HTTP/1.1 200 OK\r\nA",
-		"a body that nobody reads":   "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\nabc",
+		"a body that is not read":    "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\nabc",
 		"an answer that wants it so": "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
 		"more than the answer":       short + "more",
 		"more than no body":          "HTTP/1.1 204 No Content\r\n\r\nmore",
@@ -46,4 +46,33 @@ func TestAConnectionThatIsNotUsedAgainIsClosed(t *testing.T) {
 func isTimeout(err error) bool {
 	timed, ok := err.(net.Error)
 	return ok && timed.Timeout()
+}
+
+// An idle connection whose server has ended its side is closed on this side, too, when it is found.
+func TestAnIdleConnectionThatIsDeadIsClosed(t *testing.T) {
+	ended, closed := make(chan struct{}), make(chan error, 2)
+	rt := ours(listens(t, func(c net.Conn) {
+		defer c.Close()
+		http.ReadRequest(bufio.NewReader(c))
+		io.WriteString(c, short)
+		select {
+		case <-ended: // the second connection
+			return
+		default:
+		}
+		c.(*net.TCPConn).CloseWrite()
+		close(ended)
+		c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_, err := c.Read(make([]byte, 1))
+		closed <- err
+	}))
+	for range 2 {
+		if saw, err := ask(t, rt, t.Context(), "GET", nil, false); err != nil || saw != "get new wrote" {
+			t.Fatal(saw, err)
+		}
+		<-ended
+	}
+	if err := <-closed; err == nil || isTimeout(err) {
+		t.Error("it stays open:", err)
+	}
 }

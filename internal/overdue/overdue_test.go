@@ -53,7 +53,7 @@ func TestWhoWaitsIsToldInTimeAndWhoLeavesIsNot(t *testing.T) {
 	})
 }
 
-// A list in which nobody waits has no timer that rings, and begins again.
+// An empty list has no timer that rings, and begins again.
 func TestAListThatIsEmptyRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var list overdue.List
