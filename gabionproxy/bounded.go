@@ -60,7 +60,6 @@ type boundedConn struct {
 	mu       sync.Mutex // guards all below
 	due, set time.Time  // the deadline of reads, and what the socket has of it
 	reads    bool       // one is under way
-	closed   bool
 }
 
 // Read returns no byte while the connection is held, so that a body's reader hands out what was read together with the headers and
@@ -86,16 +85,16 @@ func (c *boundedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unwatched waits until it is worth it to watch the client. It reports false if the wait was ended.
+// unwatched waits until it is worth it to watch the client, also where the connection was closed. It reports false if the wait was ended.
 func (c *boundedConn) unwatched() bool {
 	c.late.Store(false)
 	c.of.waits.Add(&c.turn, c)
 	defer c.of.waits.Remove(&c.turn)
 	for {
 		c.mu.Lock()
-		ended, closed := !c.due.IsZero() && c.due.Before(epoch), c.closed
+		ended := !c.due.IsZero() && c.due.Before(epoch)
 		c.mu.Unlock()
-		if ended || closed || c.late.Load() {
+		if ended || c.late.Load() {
 			return !ended
 		}
 		<-c.wake
@@ -149,10 +148,6 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 // Close gives the slot back.
 func (c *boundedConn) Close() error {
 	c.once.Do(func() { <-c.of.slots })
-	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
-	c.changed()
 	return c.Conn.Close()
 }
 
