@@ -186,7 +186,7 @@ func (b *body) repeatable() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.replay != nil { // the next reader ends the one before
-		return b.replay.Whole()
+		return b.replay.Whole() && b.replay.Fixed() == nil
 	}
 	return b.orig == nil || b.get != nil || b.ended
 }

@@ -93,18 +93,23 @@ func (p *replays) remember(r *http.Request, limit int) *replay {
 	}
 	b.from, b.pool, b.most = r.Body, p, limit
 	b.come.L = &b.mu
-	switch size := r.ContentLength; {
+	size := r.ContentLength
+	here := a != nil && a.whole(size)
+	switch {
 	case limit <= 0:
 		b.lost = errReplayOff
 	case size > int64(limit):
 		b.lose(errReplayOver)
 	case size < 0:
-	case a != nil && a.whole(size) && p.take(int(size)):
-		b.kept, b.taken, b.err = a.bytes, int(size), a.err
+	case here && p.take(int(size)):
+		b.taken = int(size)
 	default:
 		if b.most = int(size); !b.grow(b.most + 1) {
 			b.lose(errReplayFull)
 		}
+	}
+	if here && (b.lost != nil || b.taken == int(size)) { // in memory with the request, whether it may be sent again or not
+		b.kept, b.err = a.bytes, a.err
 	}
 	return b
 }
@@ -249,7 +254,7 @@ func (b *replay) Fixed() error {
 func (b *replay) Whole() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.err == io.EOF && b.lost == nil
+	return b.err == io.EOF
 }
 
 // A replayReader is the body of one attempt.

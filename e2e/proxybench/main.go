@@ -3,6 +3,7 @@
 //
 //	go run ./proxybench [-rounds 5] [-requests 4000] [-beside COMMAND] [-work "GET.*64"]
 //
+// Over HTTP/1.1 a connection has one request at a time, over HTTP/2 one or 16; gRPC is a call with 1 KiB and its answer with trailers.
 // With -beside another build of the command is measured in turn with this one. It runs httputil.ReverseProxy and gabion, and nginx, HAProxy and Caddy where they are installed.
 // Only ratios within one run mean anything.
 package main
@@ -23,7 +24,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -33,19 +33,25 @@ import (
 type work struct {
 	name, request string
 	connections   int
+	streams       int  // at once in each connection, over HTTP/2; 0 means HTTP/1.1
+	call          bool // of gRPC, not a GET
 }
 
 func works() (all []work) {
 	body := strings.Repeat("b", 1024)
 	for _, connections := range []int{4, 64} {
 		for _, w := range []work{
-			{"GET 100 B", "GET /100 HTTP/1.1\r\nHost: h\r\n\r\n", connections},
-			{"GET 4 KiB", "GET /4096 HTTP/1.1\r\nHost: h\r\n\r\n", connections},
-			{"POST 1 KiB", "POST /100 HTTP/1.1\r\nHost: h\r\nIdempotency-Key: k\r\nContent-Length: 1024\r\n\r\n" + body, connections},
+			{name: "GET 100 B", request: "GET /100 HTTP/1.1\r\nHost: h\r\n\r\n"},
+			{name: "GET 4 KiB", request: "GET /4096 HTTP/1.1\r\nHost: h\r\n\r\n"},
+			{name: "POST 1 KiB", request: "POST /100 HTTP/1.1\r\nHost: h\r\nIdempotency-Key: k\r\nContent-Length: 1024\r\n\r\n" + body},
 		} {
-			w.name = fmt.Sprintf("%s, %d connections", w.name, connections)
+			w.name, w.connections = fmt.Sprintf("%s, %d connections", w.name, connections), connections
 			all = append(all, w)
 		}
+	}
+	for _, streams := range []int{1, 16} {
+		all = append(all, work{name: fmt.Sprintf("HTTP/2, 4 x %d", streams), connections: 4, streams: streams},
+			work{name: fmt.Sprintf("gRPC, 4 x %d", streams), connections: 4, streams: streams, call: true})
 	}
 	return all
 }
@@ -53,6 +59,7 @@ func works() (all []work) {
 // proxy is a process that passes requests on to the server.
 type proxy struct {
 	name, at string
+	at2      string // for HTTP/2; empty means that it is not asked
 	cmd      *exec.Cmd
 }
 
@@ -83,10 +90,10 @@ func reverse(at, to string) error {
 	}
 	p := &httputil.ReverseProxy{
 		Rewrite:    func(r *httputil.ProxyRequest) { r.SetURL(u) },
-		Transport:  &http.Transport{MaxIdleConnsPerHost: 512, DisableCompression: true},
+		Transport:  asCame{&http.Transport{MaxIdleConnsPerHost: 512, DisableCompression: true}, only2()},
 		BufferPool: &buffers{sync.Pool{New: func() any { return make([]byte, 32<<10) }}},
 	}
-	return http.ListenAndServe(at, p)
+	return (&http.Server{Addr: at, Handler: p, Protocols: both()}).ListenAndServe()
 }
 
 type buffers struct{ pool sync.Pool }
@@ -104,14 +111,18 @@ func server() (string, error) {
 		return "", err
 	}
 	go func() {
-		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = (&http.Server{Protocols: both(), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
+			if r.Header.Get("Content-Type") == "application/grpc" {
+				call(w)
+				return
+			}
 			n := 100
 			if r.URL.Path == "/4096" {
 				n = 4096
 			}
 			_, _ = w.Write(bytes.Repeat([]byte("a"), n))
-		}))
+		})}).Serve(l)
 	}()
 	return l.Addr().String(), nil
 }
@@ -123,6 +134,7 @@ dependencies:
 proxy:
   listen:
     - {address: AT, to: "http://TO", dependency: api}
+    - {address: HTTP2, to: "h2c://TO", dependency: api}
 `
 
 func run(_, file string) []string { return []string{"proxy", file} }
@@ -158,18 +170,23 @@ func proxies(dir, to, beside string) (all []*proxy, err error) {
 			fmt.Println("not installed:", p.name)
 			continue
 		}
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		at, at2, err := addresses()
 		if err != nil {
 			return all, err
 		}
-		at := l.Addr().String()
-		l.Close()
 		file := filepath.Join(dir, p.name+".conf")
-		text := strings.NewReplacer("AT", at, "TO", to, "DIR", dir).Replace(p.text)
+		text := strings.NewReplacer("AT", at, "HTTP2", at2, "TO", to, "DIR", dir).Replace(p.text)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return all, err
 		}
-		x := &proxy{name: p.name, at: at, cmd: exec.Command(program, p.args(at, file)...)}
+		switch p.text {
+		case "":
+			at2 = at
+		case ours:
+		default:
+			at2 = ""
+		}
+		x := &proxy{name: p.name, at: at, at2: at2, cmd: exec.Command(program, p.args(at, file)...)}
 		if err := x.cmd.Start(); err != nil {
 			return all, err
 		}
@@ -179,6 +196,20 @@ func proxies(dir, to, beside string) (all []*proxy, err error) {
 		}
 	}
 	return all, nil
+}
+
+// addresses are two that are free.
+func addresses() (one, two string, err error) {
+	var all [2]string
+	for i := range all {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", "", err
+		}
+		defer l.Close()
+		all[i] = l.Addr().String()
+	}
+	return all[0], all[1], nil
 }
 
 func up(at string) error {
@@ -221,6 +252,9 @@ func compare(rounds, requests int, beside string, only *regexp.Regexp) error {
 		costs := map[string][]cost{}
 		for round := range rounds + 1 {
 			for _, p := range all {
+				if !p.speaks(w) {
+					continue
+				}
 				used, err := p.measure(w, requests)
 				if err != nil {
 					return fmt.Errorf("%s, %s: %w", p.name, w.name, err)
@@ -231,6 +265,9 @@ func compare(rounds, requests int, beside string, only *regexp.Regexp) error {
 			}
 		}
 		for _, p := range all {
+			if !p.speaks(w) {
+				continue
+			}
 			each := func(of func(i int, c cost) float64) (sorted []float64) {
 				for i, c := range costs[p.name] {
 					sorted = append(sorted, of(i, c))
@@ -249,11 +286,7 @@ func compare(rounds, requests int, beside string, only *regexp.Regexp) error {
 
 func median(sorted []float64) float64 { return sorted[len(sorted)/2] }
 
-// cost is what a process used, in microseconds of its processor time.
-type cost struct {
-	all, system float64
-	switches    float64 // how often one of its threads had to wait, or was made to
-}
+func (p *proxy) speaks(w work) bool { return w.streams == 0 || p.at2 != "" }
 
 // measure sends requests and returns what the proxy used for one.
 func (p *proxy) measure(w work, requests int) (cost, error) {
@@ -263,7 +296,13 @@ func (p *proxy) measure(w work, requests int) (cost, error) {
 	}
 	errs := make(chan error, w.connections)
 	for range w.connections {
-		go func() { errs <- send(p.at, w.request, requests/w.connections) }()
+		go func() {
+			if w.streams > 0 {
+				errs <- send2(p.at2, w, requests/w.connections)
+				return
+			}
+			errs <- send(p.at, w.request, requests/w.connections)
+		}()
 	}
 	for range w.connections {
 		if e := <-errs; e != nil {
@@ -301,60 +340,4 @@ func send(at, request string, n int) error {
 		}
 	}
 	return nil
-}
-
-// used is what the proxy and its children, such as nginx's workers, used since they began.
-func (p *proxy) used() (all cost, err error) {
-	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.cmd.Process.Pid))
-	if err != nil {
-		return all, err
-	}
-	pids := []string{fmt.Sprint(p.cmd.Process.Pid)}
-	for _, name := range tasks {
-		if text, err := os.ReadFile(name); err == nil {
-			pids = append(pids, strings.Fields(string(text))...)
-		}
-	}
-	for _, pid := range pids {
-		text, err := os.ReadFile("/proc/" + pid + "/stat")
-		if err != nil {
-			return all, err
-		}
-		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-		var user, system float64
-		if _, err := fmt.Sscan(fields[11]+" "+fields[12], &user, &system); err != nil {
-			return all, err
-		}
-		all.all += (user + system) * 10_000 // the kernel counts in hundredths
-		all.system += system * 10_000
-		threads, err := filepath.Glob("/proc/" + pid + "/task/*/status")
-		if err != nil {
-			return all, err
-		}
-		for _, name := range threads {
-			all.switches += switched(name)
-		}
-	}
-	return all, nil
-}
-
-// memory is the proxy's share of the machine's, in MiB, without its children. What can't be read is 0.
-func (p *proxy) memory() (all float64) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", p.cmd.Process.Pid))
-	if _, rest, ok := strings.Cut(string(text), "\nPss:"); ok {
-		_, _ = fmt.Sscan(rest, &all)
-	}
-	return all / 1024
-}
-
-// switched is how often a thread was switched, which its status says in two lines.
-func switched(status string) (n float64) {
-	text, _ := os.ReadFile(status) // a thread that has just ended has no status
-	for line := range strings.Lines(string(text)) {
-		if name, count, _ := strings.Cut(strings.TrimSpace(line), ":"); strings.HasSuffix(name, "voluntary_ctxt_switches") {
-			one, _ := strconv.ParseFloat(strings.TrimSpace(count), 64)
-			n += one
-		}
-	}
-	return n
 }

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/gabion-go/gabion/internal/overdue"
 )
 
 // conn is a connection, which has one request at a time.
@@ -28,6 +30,7 @@ type conn struct {
 	since    time.Time // it is idle
 	reused   bool
 
+	busy  *exchange   // that has it
 	final bool        // the next Write ends the request, and its answer is due at once
 	left  int64       // bytes that may still be read of headers
 	got   bool        // something of the answer
@@ -67,6 +70,9 @@ func (c *conn) Write(p []byte) (int, error) {
 		n = c.socket.ask(p)
 	}
 	if n < len(p) {
+		if c.busy != nil {
+			c.busy.late() // it may take longer than a look at the context
+		}
 		var more int
 		more, err = c.Conn.Write(p[n:])
 		n += more
@@ -188,6 +194,8 @@ type exchange struct {
 	ctx   context.Context
 	r     *bufio.Reader
 	stop  func() bool   // of the watch over the context; nil before there is one
+	turn  overdue.Place // among those that have none yet
+	woken bool          // from there
 	sent  chan struct{} // closed when the request was written; nil if that is so
 	wrong error         // why it was not; to be read after sent
 	brief bool          // what does not come before the watch is not waited for
@@ -204,13 +212,14 @@ func (t *Transport) exchange(c *conn, req *http.Request) (*http.Response, error)
 	ctx := req.Context()
 	x := &exchange{t: t, c: c, from: c, ctx: ctx, r: readers.Get().(*bufio.Reader)}
 	x.r.Reset((*source)(x))
-	c.left, c.got = headerLimit, false
+	c.left, c.got, c.busy = headerLimit, false, x
 	c.wrote.Store(false)
-	hurries := x.hurries()
+	short := bodiless(req) || whole(req)
+	hurries := short && x.hurries()
 	if !hurries {
 		x.watch()
 	}
-	if bodiless(req) || whole(req) {
+	if short {
 		x.wrong = c.send(req, hurries)
 	} else {
 		x.sent = make(chan struct{})
@@ -243,32 +252,41 @@ func (x *exchange) send(c *conn, req *http.Request) {
 // errLeft stands unless what was written is known.
 var errLeft = errors.New("h1: the goroutine of the request's body ended in its reader")
 
-// soon is after how long the request's context is watched, if more of the answer is waited for. To watch one costs eleven allocations,
-// and most answers are whole sooner. Until then the end of the context's time is the connection's too, and a cancel is seen this much later.
-const soon = 10 * time.Millisecond
-
-// hurries puts off the watch over the context, and reports whether it did.
+// hurries puts off the watch over the context, and reports whether it did. To watch one costs eleven allocations, and a deadline of the
+// connection a timer; most answers are whole sooner. A cancel is seen up to [overdue.Soon] later.
 func (x *exchange) hurries() bool {
-	end, timed := x.ctx.Deadline()
-	if x.c.tls != nil || x.c.socket == nil || !timed || x.c.SetWriteDeadline(end) != nil {
+	if x.c.tls != nil || x.c.socket == nil {
 		return false
 	}
-	if at := time.Now().Add(soon); at.Before(end) {
-		end = at
+	if end, timed := x.ctx.Deadline(); timed && time.Until(end) < overdue.Soon {
+		return false
 	}
-	return x.c.SetReadDeadline(end) == nil
+	x.t.hurried.Add(&x.turn, x)
+	return true
+}
+
+// Overdue implements [overdue.Waiter]: it wakes the reader, which begins to watch.
+func (x *exchange) Overdue() {
+	x.woken = true
+	_ = x.c.SetReadDeadline(time.Unix(1, 0))
 }
 
 // watch cuts the connection when the context ends.
 func (x *exchange) watch() {
-	_ = x.c.SetDeadline(time.Time{})
+	x.settle()
 	x.stop = context.AfterFunc(x.ctx, x.c.abort)
+}
+
+// settle takes x from those that hurry, and reports whether the connection is fit.
+func (x *exchange) settle() bool {
+	x.t.hurried.Remove(&x.turn)
+	return !x.woken || x.c.SetReadDeadline(time.Time{}) == nil
 }
 
 // unwatch ends that. It reports false if the connection was cut.
 func (x *exchange) unwatch() bool {
 	if x.stop == nil {
-		return x.c.SetDeadline(time.Time{}) == nil
+		return x.settle()
 	}
 	return x.stop()
 }

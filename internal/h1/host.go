@@ -109,7 +109,7 @@ func (t *Transport) take(h *host) *conn {
 
 // put keeps a connection for the next request, or closes it.
 func (t *Transport) put(c *conn) {
-	c.since = time.Now()
+	c.since, c.busy = time.Now(), nil
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(c.home.idle) >= t.MostIdle || t.hosts[c.home.key] != c.home {
