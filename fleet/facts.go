@@ -51,8 +51,7 @@ func (m *Member) gather() map[string]json.RawMessage {
 			of[machine.BoundedName(name)] = m.factsOf(name, d, &stats)
 		}
 	}
-	trim(of, sizeOfLearned, func(f *dependencyFacts) { f.Learned = nil })
-	trim(of, sizeOfOpen, func(f *dependencyFacts) { f.Open = f.Open[:1] })
+	bound(of)
 	all := make(map[string]json.RawMessage, len(of)+1)
 	for name := range of {
 		all[name] = encoded(of[name])
@@ -63,6 +62,12 @@ func (m *Member) gather() map[string]json.RawMessage {
 	}
 	all[fleet.Process] = encoded(f)
 	return all
+}
+
+// bound leaves out what would make a report larger than a store takes.
+func bound(of map[string]dependencyFacts) {
+	trim(of, sizeOfLearned, func(f *dependencyFacts) { f.Learned = nil })
+	trim(of, sizeOfOpen, func(f *dependencyFacts) { f.Open = f.Open[:1] })
 }
 
 // encoded is for types that always can be.

@@ -278,6 +278,14 @@ func (s *State) eachPartition(f func(p *partition, name string)) {
 	}
 }
 
+// anyPartition is eachPartition in no order: to sort ten thousand names several times a second costs more than to look at them.
+func (s *State) anyPartition(f func(p *partition)) {
+	f(&s.main)
+	if ps := s.partitions(); ps != nil {
+		ps.any(func(p *namedPartition) { f(&p.partition) })
+	}
+}
+
 // Note adds an event about the dependency to those that wait for Deliver.
 func (s *State) Note(e policy.Event) { s.note(e) }
 
