@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/internal/fleet"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -46,10 +48,10 @@ func (m *Member) gather() map[string]json.RawMessage {
 		fmt.Fprintf(hash, "%s %#v\n", name, d.Policy())
 		if len(of) < fleet.MaxResources {
 			stats := d.Stats()
-			of[name] = m.factsOf(name, d, &stats)
+			of[machine.BoundedName(name)] = m.factsOf(name, d, &stats)
 		}
 	}
-	trim(of)
+	bound(of)
 	all := make(map[string]json.RawMessage, len(of)+1)
 	for name := range of {
 		all[name] = encoded(of[name])
@@ -60,6 +62,12 @@ func (m *Member) gather() map[string]json.RawMessage {
 	}
 	all[fleet.Process] = encoded(f)
 	return all
+}
+
+// bound leaves out what would make a report larger than a store takes.
+func bound(of map[string]dependencyFacts) {
+	trim(of, sizeOfLearned, func(f *dependencyFacts) { f.Learned = nil })
+	trim(of, sizeOfOpen, func(f *dependencyFacts) { f.Open = f.Open[:1] })
 }
 
 // encoded is for types that always can be.
@@ -84,7 +92,7 @@ func (m *Member) factsOf(name string, d *gabion.Dependency, s *gabion.Stats) dep
 			return
 		}
 		f.Open = append(f.Open, p.Name)
-		m.facts.note(openBreaker{name, p.Name})
+		m.facts.note(openBreaker{machine.BoundedName(name), p.Name})
 	}
 	add(&s.Main)
 	for i := range s.Partitions {
@@ -138,7 +146,9 @@ func known(reports []fleet.Report, now time.Time, old *fleet.Pool) json.RawMessa
 			if name == fleet.Process || !ok {
 				continue
 			}
-			for _, partition := range f.Open[:min(len(f.Open), mostOpen)] {
+			open := f.Open[:min(len(f.Open), mostOpen)]
+			slices.Sort(open)
+			for _, partition := range slices.Compact(open) { // one is one witness, however often it says so
 				if k.Open[name] == nil {
 					k.Open[name] = map[string]int{}
 				}
@@ -146,13 +156,43 @@ func known(reports []fleet.Report, now time.Time, old *fleet.Pool) json.RawMessa
 			}
 		}
 	}
-	for name, partitions := range k.Open {
-		maps.DeleteFunc(partitions, func(_ string, n int) bool { return n < k.witnesses() })
-		if len(partitions) == 0 {
-			delete(k.Open, name)
+	k.Open = believed(k.Open, k.witnesses())
+	return encoded(k)
+}
+
+// believed are the breakers that enough processes find open: those first that most do, and no more than the pool has room for.
+func believed(open map[string]map[string]int, least int) map[string]map[string]int {
+	var all []openBreaker
+	for name, partitions := range open {
+		for partition, n := range partitions {
+			if n >= least {
+				all = append(all, openBreaker{name, partition})
+			}
 		}
 	}
-	return encoded(k)
+	slices.SortFunc(all, func(a, b openBreaker) int {
+		return cmp.Or(cmp.Compare(open[b.dependency][b.partition], open[a.dependency][a.partition]),
+			strings.Compare(a.dependency, b.dependency), strings.Compare(a.partition, b.partition))
+	})
+	kept, size := map[string]map[string]int{}, 0
+	for _, b := range all {
+		if size += len(encoded(b.dependency)) + len(encoded(b.partition)); size > mostText {
+			break
+		}
+		if kept[b.dependency] == nil {
+			kept[b.dependency] = map[string]int{}
+		}
+		kept[b.dependency][b.partition] = open[b.dependency][b.partition]
+	}
+	return kept
+}
+
+// sizeOfOpen is what all but the first of the open breakers take in a record.
+func sizeOfOpen(f *dependencyFacts) (n int) {
+	for _, name := range f.Open[min(len(f.Open), 1):] {
+		n += len(encoded(name)) + 1
+	}
+	return n
 }
 
 // witnesses is how many processes must find a dependency broken.
@@ -175,8 +215,8 @@ func (m *Member) learn(p *fleet.Pool) {
 	}
 	until := m.at.Add(min(left, fresh))
 	for _, n := range m.needs.of {
-		for partition, others := range k.Open[n.d.Name()] {
-			if time.Since(m.facts.opened[openBreaker{n.d.Name(), partition}]) < 2*fresh {
+		for partition, others := range k.Open[n.name] {
+			if time.Since(m.facts.opened[openBreaker{n.name, partition}]) < 2*fresh {
 				others-- // that may be this process
 			}
 			if others >= k.witnesses() {
@@ -185,9 +225,6 @@ func (m *Member) learn(p *fleet.Pool) {
 		}
 	}
 }
-
-// isReport reports whether a key is of a process.
-func isReport(key string) bool { return strings.Contains(key, "/pods/") }
 
 // sorted returns the keys of a map in order.
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -37,8 +37,8 @@ const (
 	// memorable is how old what others have learned may be.
 	memorable = time.Minute
 
-	// mostLearned bounds, in bytes, what a report has of it, and what the pool has.
-	mostLearned = 32 << 10
+	// mostText bounds, in bytes, what a report has of it and of open breakers each, and what the pool has.
+	mostText = 32 << 10
 )
 
 // learnedOf is what a process reports.
@@ -123,7 +123,7 @@ func learned(reports []fleet.Report, now time.Time, before map[string]learnedFac
 			}
 			f = &old
 		}
-		if size += len(name) + len(encoded(f)); size > mostLearned {
+		if size += len(name) + len(encoded(f)); size > mostText {
 			break
 		}
 		all[name] = *f
@@ -220,8 +220,8 @@ func of[T any, N int | int64 | float64](all []T, least int, number func(T) N) N 
 
 // remember gives dependencies that have just begun what others have learned.
 func remember(m *Member, k *knownFacts) {
-	for name, n := range m.needs.of {
-		f, known := k.Learned[name]
+	for _, n := range m.needs.of {
+		f, known := k.Learned[n.name]
 		if !known || n.hydrated || !young(f.At, m.heard) {
 			continue
 		}
@@ -231,25 +231,32 @@ func remember(m *Member, k *knownFacts) {
 	}
 }
 
-// trim leaves out what processes learned, the largest first, until it is within its bound.
-func trim(all map[string]dependencyFacts) {
+func sizeOfLearned(f *dependencyFacts) int {
+	if f.Learned == nil {
+		return 0
+	}
+	return len(encoded(f.Learned))
+}
+
+// trim leaves out of what dependencies report what drop drops, of the largest first, until its size is within its bound.
+func trim(all map[string]dependencyFacts, size func(*dependencyFacts) int, drop func(*dependencyFacts)) {
 	sizes, sum := map[string]int{}, 0
 	for name, f := range all {
-		if f.Learned != nil {
-			sizes[name] = len(encoded(f.Learned))
-			sum += sizes[name]
+		if n := size(&f); n > 0 {
+			sizes[name] = n
+			sum += n
 		}
 	}
 	names := slices.SortedFunc(maps.Keys(sizes), func(a, b string) int {
 		return cmp.Or(cmp.Compare(sizes[b], sizes[a]), cmp.Compare(a, b))
 	})
 	for _, name := range names {
-		if sum <= mostLearned {
+		if sum <= mostText {
 			return
 		}
 		f := all[name]
 		sum -= sizes[name]
-		f.Learned = nil
+		drop(&f)
 		all[name] = f
 	}
 }

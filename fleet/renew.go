@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
@@ -145,7 +146,7 @@ func (m *Member) divide(ctx context.Context) (asked clock.Instant, r Result, poo
 	if err != nil {
 		return asked, r, nil, err
 	}
-	reports := parseReports(&r)
+	reports := parseReports(&r, m.o.Name)
 	next := fleet.Divide(old, reports, r.Now, m.o.Lease, skew(m.o.Lease))
 	next.Known = known(reports, r.Now, old)
 	value, err := next.Encode()
@@ -171,14 +172,16 @@ func (m *Member) readPool(r *Result) (*fleet.Pool, error) {
 	return fleet.ParsePool(item.Value)
 }
 
-// parseReports leaves out what can't be read: what such a process holds counts until it ends.
-func parseReports(r *Result) []fleet.Report {
+// parseReports leaves out what can't be read, and what a process says in another's name: what such a process holds counts until it
+// ends.
+func parseReports(r *Result, name string) []fleet.Report {
 	reports := make([]fleet.Report, 0, len(r.Items))
 	for key, item := range r.Items {
-		if !isReport(key) {
+		id, is := strings.CutPrefix(key, fleet.PodsKey(name))
+		if !is {
 			continue
 		}
-		if one, err := fleet.ParseReport(item.Value); err == nil {
+		if one, err := fleet.ParseReport(item.Value); err == nil && one.ID == id {
 			reports = append(reports, *one)
 		}
 	}

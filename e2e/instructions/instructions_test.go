@@ -77,6 +77,26 @@ func TestTheTableIsReadAsItIsWritten(t *testing.T) {
 	}
 }
 
+// Decisions read a share where they read the policy: it costs next to nothing.
+func TestAShareCostsNoMoreThanALimitOfOnesOwn(t *testing.T) {
+	text, err := os.ReadFile("table.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := parse(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	costs := map[string]cost{}
+	for _, r := range read.rows {
+		costs[r.name] = r.cost
+	}
+	own, shared := costs["do-rate"], costs["do-shared"]
+	if own.instructions == 0 || shared.instructions > own.instructions+15 || shared.locked > own.locked {
+		t.Errorf("a call takes %+v under a share, and %+v under a limit of its own; want 15 instructions more at most", shared, own)
+	}
+}
+
 func TestInstructionsThatLock(t *testing.T) {
 	for _, c := range []struct {
 		name string

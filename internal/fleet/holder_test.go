@@ -44,6 +44,10 @@ func TestALeaseEndsNoLaterThanThePoolKnows(t *testing.T) {
 			if s.Until != c.want {
 				t.Errorf("until %v, want %v", s.Until, c.want)
 			}
+			// The same pool, from a server whose clock is ahead: what was known before is as true.
+			if s = h.Heard(c.asked, noon.Add(c.storeNow+time.Second), pool(7, 40, Resource{})); s.Until < c.want {
+				t.Errorf("until %v after another answer, want %v", s.Until, c.want)
+			}
 		})
 	}
 }
@@ -51,6 +55,8 @@ func TestALeaseEndsNoLaterThanThePoolKnows(t *testing.T) {
 func TestWhatAProcessHoldsIsWhatItReports(t *testing.T) {
 	short := Resource{Short: true, Level: 50}
 	type step func(h *Holder) Shares
+	without := pool(8, 0, Resource{})
+	without.Pods[0].Until = 0
 	hear := func(p *Pool) step { return func(h *Holder) Shares { return h.Heard(second, noon, p) } }
 	for _, c := range []struct {
 		fact          string
@@ -84,6 +90,7 @@ func TestWhatAProcessHoldsIsWhatItReports(t *testing.T) {
 		{"no more than its own policy's total", Demand{Resource: "r", Total: 30}, []step{hear(pool(7, 40, Resource{}))}, second, 30, 0, 30},
 		{"a pool without it takes nothing away", wants(10), []step{hear(pool(7, 40, Resource{})), hear(&Pool{Version: 8, At: noon.UnixMicro()})}, second, 40, 0, 40},
 		{"an answer to an older request is ignored", wants(10), []step{hear(pool(7, 40, Resource{})), func(h *Holder) Shares { return h.Heard(0, noon, pool(8, 90, Resource{})) }}, second, 40, 0, 40},
+		{"what it held without the store stays, until a pool has a share for it", wants(10), []step{hear(pool(7, 40, Resource{})), lose, hear(without)}, 4 * second, 40, 40, 40},
 		{"nothing after it left", wants(10), []step{hear(pool(7, 40, Resource{})), lose, func(h *Holder) Shares { h.Leave(second); return h.Shares() }}, second, 0, 0, 0},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
@@ -125,6 +132,11 @@ func TestWhenToRenew(t *testing.T) {
 			h.Heard(0, noon, pool(7, 40, Resource{}))
 			h.Heard(0, noon, pool(8, 30, short))
 		}, [2]clock.Instant{ms(187), ms(312)}, false},
+		{"as a rule, when they need not any more", wants(30), func(h *Holder) {
+			h.Heard(0, noon, pool(7, 40, Resource{}))
+			h.Heard(0, noon, pool(8, 30, short))
+			h.Heard(0, noon, pool(8, 30, short))
+		}, [2]clock.Instant{ms(900), ms(1100)}, false},
 		{"a sixth of a lease before the end", wants(10), func(h *Holder) { h.Heard(0, noon.Add(1800*time.Millisecond), pool(7, 40, Resource{})) }, [2]clock.Instant{ms(700), ms(700)}, false},
 		{"soon, when it ended", wants(10), func(h *Holder) { h.Heard(0, noon.Add(4*time.Second), pool(7, 40, Resource{})) }, [2]clock.Instant{ms(187), ms(312)}, false},
 		{"soon after a failure", wants(90), func(h *Holder) { h.Failed(0) }, [2]clock.Instant{ms(46), ms(546)}, false},
@@ -133,6 +145,10 @@ func TestWhenToRenew(t *testing.T) {
 				h.Failed(0)
 			}
 		}, [2]clock.Instant{ms(46), ms(1546)}, false},
+		{"as a rule again, when the store is back", wants(90), func(h *Holder) {
+			h.Failed(0)
+			h.Heard(0, noon, pool(7, 40, Resource{Level: 100}))
+		}, [2]clock.Instant{ms(900), ms(1100)}, true},
 		{"more is worth a renewal", wants(60), func(h *Holder) { h.Heard(0, noon, pool(7, 40, Resource{Level: 100})) }, [2]clock.Instant{ms(900), ms(1100)}, true},
 		{"a little more is not", wants(42), func(h *Holder) { h.Heard(0, noon, pool(7, 40, Resource{Level: 100})) }, [2]clock.Instant{ms(900), ms(1100)}, false},
 		{"nor more than there is", wants(60), func(h *Holder) { h.Heard(0, noon, pool(7, 50, short)) }, [2]clock.Instant{ms(900), ms(1100)}, false},

@@ -3,6 +3,7 @@ package fleetlook
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -80,6 +81,9 @@ func Look(ctx context.Context, s gabionfleet.Store, name string) (*View, error) 
 			continue
 		}
 		report, err := fleet.ParseReport(r.Items[key].Value)
+		if err == nil && report.ID != id {
+			err = errors.New("it is in another process's name")
+		}
 		if err != nil {
 			v.unread(id, err)
 			continue
@@ -98,11 +102,15 @@ func memberView(r *fleet.Report, pool *fleet.Pool) Member {
 		m.Reported = time.UnixMilli(p.At)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Facts)) {
-		if f, ok := fleet.FactsIn[fleet.DependencyFacts](r, name); ok && name != fleet.Process {
-			m.Dependencies = append(m.Dependencies, Dependency{
-				Name: name, Calls: f.Calls, Succeeded: f.Succeeded, Unsent: f.Refused, Open: f.Open, P99: time.Duration(f.P99) * time.Microsecond,
-			})
+		f, ok := fleet.FactsIn[fleet.DependencyFacts](r, name)
+		if !ok || name == fleet.Process || len(m.Dependencies) == fleet.MaxResources {
+			continue
 		}
+		// A report may be wrong: what is added up is no more than what a process can have counted.
+		m.Dependencies = append(m.Dependencies, Dependency{
+			Name: name, Calls: counted(f.Calls), Succeeded: counted(f.Succeeded), Unsent: counted(f.Refused), Open: f.Open,
+			P99: time.Duration(min(max(f.P99, 0), int64(time.Hour/time.Microsecond))) * time.Microsecond,
+		})
 	}
 	pod := pool.Pod(r.ID)
 	if pod != nil && pod.Until > 0 {
@@ -122,6 +130,9 @@ func memberView(r *fleet.Report, pool *fleet.Pool) Member {
 	}
 	return m
 }
+
+// counted is a count that makes sense.
+func counted(n int64) int64 { return min(max(n, 0), 1<<50) }
 
 // whole asks a store for the whole fleet where its overrides are asked for: one request is of one moment.
 type whole struct {

@@ -1,14 +1,9 @@
 package machine
 
 import (
-	"cmp"
-	"maps"
 	"math"
-	"slices"
-	"sync"
 	"time"
 
-	"github.com/gabion-go/gabion/internal/bulkhead"
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/ratelimit"
 	"github.com/gabion-go/gabion/policy"
@@ -67,37 +62,14 @@ type leasing struct {
 	line   *turnLine     // nil before the first lease
 }
 
-// turnLine has the calls that wait for a turn of a share. They are woken when its rate changes.
-type turnLine struct {
-	mu      sync.Mutex
-	last    uint64            // place that was given
-	waiting map[uint64]inLine // by place, as a call whose address is kept would cost each call an allocation
-}
-
-type inLine struct {
-	turn  clock.Instant
-	place uint64
-	waker bulkhead.Waker
-}
-
-// wake lets all ask again, those with the earliest turns first.
-func (l *turnLine) wake() {
-	l.mu.Lock()
-	all := slices.SortedFunc(maps.Values(l.waiting), func(a, b inLine) int {
-		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.place, b.place))
-	})
-	l.mu.Unlock()
-	for _, one := range all {
-		one.waker.Wake()
-	}
-}
-
 // Grant puts a share in force, in place of the one before. With nil the policy's own limits hold again.
-func Grant(s *State, now clock.Instant, l *Lease) {
+func Grant(s *State, now clock.Instant, l *Lease) { grant(s, now, l).wake() }
+
+func grant(s *State, now clock.Instant, l *Lease) (late *turnLine) {
 	reloading.Lock()
 	defer reloading.Unlock()
 	s.extend(func(next *parts) { next.lease = l })
-	enforce(s, now, s.rules.Load().Own().under(now, l))
+	return enforce(s, now, s.rules.Load().Own().under(now, l))
 }
 
 // leaseOf returns what Grant was given.
@@ -119,16 +91,22 @@ func current(s *State, now clock.Instant) *Rules {
 
 // lapse ends a share whose time has come. It returns the rules in force.
 func lapse(s *State, now clock.Instant) *Rules {
-	reloading.Lock()
-	defer reloading.Unlock()
-	if r := s.rules.Load(); r.lease != nil && now >= r.until {
-		enforce(s, now, r.Own().under(now, r.lease))
-	}
-	return s.rules.Load()
+	r, late := lapseLocked(s, now)
+	late.wake()
+	return r
 }
 
-// enforce is the end of putting a share in force. It is called under reloading.
-func enforce(s *State, now clock.Instant, r *Rules) {
+func lapseLocked(s *State, now clock.Instant) (r *Rules, late *turnLine) {
+	reloading.Lock()
+	defer reloading.Unlock()
+	if r = s.rules.Load(); r.lease != nil && now >= r.until {
+		late = enforce(s, now, r.Own().under(now, r.lease))
+	}
+	return s.rules.Load(), late
+}
+
+// enforce is the end of putting a share in force. It is called under reloading, and returns who has to be woken after that.
+func enforce(s *State, now clock.Instant, r *Rules) (late *turnLine) {
 	s.furnish(now, r)
 	old := swap(s, now, r)
 	s.eachPartition(func(p *partition, _ string) {
@@ -139,7 +117,7 @@ func enforce(s *State, now clock.Instant, r *Rules) {
 	if old.slotsMost() != r.slotsMost() {
 		s.resize(now, old, r) // last, because it wakes those who wait
 	}
-	r.moveUp(old)
+	return r.late(old)
 }
 
 // swap puts rules in force, and begins another series of turns where their rate is another.
@@ -157,13 +135,6 @@ func swap(s *State, now clock.Instant, r *Rules) (old *Rules) {
 		l.Change(now, old.rate, r.rate)
 	}
 	return old
-}
-
-// moveUp wakes those who wait for turns of another rate than that of r, which is in force.
-func (r *Rules) moveUp(old *Rules) {
-	if old.rate != r.rate {
-		r.line.wake()
-	}
 }
 
 // Own returns the rules as the policy has them, without a share.
@@ -187,7 +158,7 @@ func (r *Rules) under(now clock.Instant, l *Lease) *Rules {
 	}
 	if next.sharing(OfRate) { // it may be the only limit, where an operator sets one
 		next.rate = r.partOfRate(next.mine)
-		next.plain, next.parts = false, true
+		next.parts = true
 	}
 	if next.sharing(OfFloor) {
 		next.lowerFloor(next.mine.Floor)
@@ -279,6 +250,18 @@ func (r *Rules) partOf(q *policy.Quota) (part float64, shared bool) {
 	return 0, false
 }
 
+// ofShort returns the rules of a call that begins under r, whose share has ended. Where a reload came in the same moment, they are
+// those of the policy before it: a Short can't begin under any other.
+func ofShort(s *State, r *Rules, now clock.Instant) *Rules {
+	in := lapse(s, now)
+	if in.Short() {
+		return in
+	}
+	own := r.Own().under(now, r.lease)
+	own.series, own.line = in.series, in.line
+	return own
+}
+
 // underShare returns the rules that decide now for a call that began under a lease. Other calls go by those that
 // they began with.
 func underShare(c *Call, now clock.Instant) *Rules {
@@ -316,30 +299,6 @@ func (r *Rules) turnAfter(now, at clock.Instant) time.Duration {
 // rate, or of a share that has ended.
 func void(c *Call, now clock.Instant) bool {
 	return c.taken.under != nil && current(c.state, now).series != c.taken.under.series
-}
-
-// lineUp lets another rate wake the call while it waits for its turn. Without a waker the call notices at its turn.
-func (c *Call) lineUp() {
-	if c.waker == nil || c.taken.under == nil || c.taken.place != 0 {
-		return
-	}
-	l := c.taken.under.line
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.last++
-	c.taken.place = l.last
-	l.waiting[l.last] = inLine{c.taken.turn, l.last, c.waker}
-}
-
-func (c *Call) leaveLine() {
-	if c.taken.place == 0 {
-		return
-	}
-	l := c.taken.under.line
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.waiting, c.taken.place)
-	c.taken.place = 0
 }
 
 // cancelTurn gives back the turn that was not used, if there is still a series that it belongs to.

@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -280,71 +279,38 @@ func TestASmallShareServesCallsThatComeUnevenly(t *testing.T) {
 	}
 }
 
-// bell notes the order in which calls are woken.
-type bell struct {
-	name int
-	rung *[]int
-}
-
-func (b bell) Wake() { *b.rung = append(*b.rung, b.name) }
-
-// Calls that waited at the old rate must not go on to wait when another process's share comes in.
-func TestThoseWhoWaitMoveUpAtOnceInALargerShare(t *testing.T) {
-	p := rated(100, 1)
-	p.RateLimit.MaxWait = 10 * time.Second
-	s := NewState(0, rulesOf(t, p), Setup{})
-	Grant(s, 0, &Lease{Until: 100 * second, Share: turns(1)})
-	var rung []int
-	calls := make([]Call, 6)
-	for i := range calls {
-		calls[i].Begin(s, 0, &Params{Waker: bell{i, &rung}})
-		if step := calls[i].Next(0); i > 0 && (step.Verb != Wait || step.Again != clock.Instant(i)*second) {
-			t.Fatalf("call %d: %+v", i, step)
-		}
-	}
-	calls[3].Cancel(0)
-	Grant(s, second/2, &Lease{Until: 100 * second, Share: turns(10)})
-	if want := []int{1, 2, 4, 5}; !slices.Equal(rung, want) {
-		t.Fatalf("woken are %v, want %v", rung, want)
-	}
-	at := second/2 + second/20 + 1 // half of a turn was there
-	for _, i := range rung {
-		if step := calls[i].Next(second / 2); step.Verb != Wait || step.Again != at {
-			t.Errorf("call %d: %+v, want its turn at %s", i, step, time.Duration(at))
-		}
-		at += second / 10
-	}
-	for _, i := range rung {
-		if step := calls[i].Next(at); step.Verb != Send {
-			t.Errorf("call %d: %+v", i, step)
-		}
-	}
-	if n := len(s.rules.Load().line.waiting); n != 0 {
-		t.Errorf("%d calls are in the line, and none waits", n)
-	}
-}
-
-// Each share that comes would let it wait anew.
-func TestSharesThatChangeLetNoCallWaitForLonger(t *testing.T) {
-	p := rated(100, 1)
-	p.RateLimit.MaxWait = time.Second
-	for share, want := range map[float64]clock.Instant{0.25: 0, 0.4: 2*second/5 + second/2 + 1} { // what is left of a turn takes 0.8 s, and 0.5
+// A call that begins in the moment of a reload must not begin by the share that has ended.
+func TestAPlainCallBeginsByNoShareThatHasEnded(t *testing.T) {
+	p := rated(10, 5)
+	throttled := p
+	throttled.Throttle = policy.Throttle{K: 2}
+	for name, meanwhile := range map[string]func(*State){
+		"as a rule":                         func(*State) {},
+		"and another call has noticed it":   func(s *State) { current(s, second) },
+		"and another policy is not plain":   func(s *State) { s.Reload(second, rulesOf(t, throttled)) },
+		"and the next share has ended, too": func(s *State) { Grant(s, second, &Lease{Until: second, Lost: turns(0)}) },
+	} {
 		s := NewState(0, rulesOf(t, p), Setup{})
-		Grant(s, 0, &Lease{Until: 100 * second, Share: turns(2)})
-		var first, waits Call
-		first.Begin(s, 0, &Params{})
-		first.Next(0)
-		waits.Begin(s, 0, &Params{})
-		if step := waits.Next(0); step.Verb != Wait || step.Again != second/2 {
-			t.Fatal(step)
+		Grant(s, 0, &Lease{Until: second, Share: turns(5), Lost: turns(0)})
+		r := s.Rules()
+		if !r.Short() {
+			t.Fatal("a call under a share is not plain")
 		}
-		Grant(s, 2*second/5, &Lease{Until: 100 * second, Share: turns(share)})
-		step := waits.Next(2 * second / 5)
-		for step.Verb == Wait && step.Again < second/2 {
-			step = waits.Next(step.Again)
+		meanwhile(s)
+		var c Short
+		var ticket Ticket
+		if BeginShort(&c, s, r, second, 0, 0); SendShort(&c, &ticket) {
+			t.Errorf("%s: it is sent, and the share that is left is none", name)
 		}
-		if want == 0 && (step.Verb != Return || waits.End().Reason != policy.RateLimited) || want != 0 && step.Again != want {
-			t.Errorf("with %v/s %+v, %+v, want its turn at %s", share, step, waits.End(), time.Duration(want))
+		var whole Call
+		Resume(&whole, &c, &Params{}, false)
+		whole.SetWaker(bell{0, new([]int)})
+		step := whole.Next(second)
+		for step.Verb == Wait && step.Again < 2*second {
+			step = whole.Next(step.Again)
+		}
+		if step.Verb != Return || whole.End().Reason != policy.RateLimited {
+			t.Errorf("%s: %+v, %+v", name, step, whole.End())
 		}
 	}
 }

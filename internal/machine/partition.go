@@ -288,6 +288,18 @@ func (ps *partitions) each(f func(*namedPartition)) {
 	}
 }
 
+// any is each in no order.
+func (ps *partitions) any(f func(*namedPartition)) {
+	ps.mu.RLock()
+	defer ps.mu.RUnlock()
+	for _, p := range ps.order {
+		f(p)
+	}
+	if ps.overflow != nil {
+		f(ps.overflow)
+	}
+}
+
 func (c *Call) enterPartition(now clock.Instant, name string) {
 	if c.rules.Policy.Partitions.Max <= 0 {
 		return

@@ -123,13 +123,18 @@ func (r *Rules) placed() bool { return len(r.Policy.Endpoints.List) > 0 }
 // FollowEndpoints puts other endpoints in the place of the policy's, also of those that are reloaded later. They must
 // be valid.
 func FollowEndpoints(s *State, now clock.Instant, list []policy.Endpoint) {
+	followLocked(s, now, list).wake()
+}
+
+func followLocked(s *State, now clock.Instant, list []policy.Endpoint) (late *turnLine) {
 	reloading.Lock()
 	defer reloading.Unlock()
 	s.extend(func(p *parts) { p.followed = &list })
 	if r := s.rules.Load(); !slices.Equal(r.Policy.Endpoints.List, list) {
-		reload(s, now, r.Own().with(list))
+		late = reload(s, now, r.Own().with(list))
 		s.note(policy.Event{Kind: policy.KindEndpointsMoved, At: now, Code: terms.EndpointsNew, Count: int64(len(list))})
 	}
+	return late
 }
 
 // with returns rules with other endpoints.

@@ -46,11 +46,14 @@ func (c *Call) sentPlain() {
 }
 
 // Short reports whether calls under these rules may begin as a Short: they need no key.
-func (r *Rules) Short() bool { return r.plain && !r.unusual && r.Policy.Key == policy.KeyDeclared }
+func (r *Rules) Short() bool { return r.plain && r.Policy.Key == policy.KeyDeclared }
 
 // BeginShort is Begin of a call that has no parameters but a deadline and a shard, as Params has them. The rules must
 // be Short.
 func BeginShort(c *Short, s *State, r *Rules, now, deadline clock.Instant, shard uint32) {
+	if now >= r.until {
+		r = ofShort(s, r, now)
+	}
 	c.state, c.rules, c.part, c.began, c.shard, c.safe = s, r, &s.main, now, shard, r.Policy.Safe
 	c.setDeadline(now, 0, deadline)
 }

@@ -15,7 +15,7 @@ import (
 // The short way of a plain call decides what the long way decides: two dependencies of one seed get the
 // same calls, one with SendPlain and SucceedPlain and one without, and never differ.
 func TestThePlainWayDecidesTheSame(t *testing.T) {
-	var short, long, shorts int
+	var short, long, shorts, leased int
 	for seed := range uint64(300) {
 		g := newPlainGame(t, seed)
 		moves := 300
@@ -31,11 +31,12 @@ func TestThePlainWayDecidesTheSame(t *testing.T) {
 		short += g.short
 		long += g.long
 		shorts += g.shorts
+		leased += g.leased
 	}
-	if short < 5000 || long < 5000 || shorts < 5000 {
-		t.Errorf("%d plain calls and %d others, %d of which began as a Short: too few of one", short, long, shorts)
+	t.Logf("%d plain calls and %d others, %d of which began as a Short, %d under a share", short, long, shorts, leased)
+	if short < 5000 || long < 5000 || shorts < 5000 || leased < 2000 {
+		t.Error("too few of one")
 	}
-	t.Logf("%d plain calls and %d others, %d of which began as a Short", short, long, shorts)
 }
 
 // plainGame plays the same calls on both sides. Side 0 goes the short way.
@@ -50,6 +51,7 @@ type plainGame struct {
 	failing     int          // one attempt in so many fails
 	short, long int
 	shorts      int // calls that began as a Short
+	leased      int // of these, under a share
 }
 
 // plainCall is a call on both sides.
@@ -174,10 +176,24 @@ func (g *plainGame) move() {
 				b.By("").ForceOpen(g.now, g.now.Add(100*time.Millisecond))
 			}
 		})
+	case n < 99:
+		l := g.lease()
+		g.both(func(i int) { Grant(g.states[i], g.now, l) })
 	}
 	if g.drive(); g.r.IntN(8) == 0 {
 		g.compare()
 	}
+}
+
+// lease is a share that ends soon, or none.
+func (g *plainGame) lease() *Lease {
+	if g.r.IntN(2) == 0 {
+		return nil
+	}
+	share := func() Share {
+		return Share{Limits: SharedLimits(g.r.IntN(1 << 3)), Rate: float64(g.r.IntN(8) * 50), Slots: g.r.IntN(20), Floor: g.r.Float64()}
+	}
+	return &Lease{Until: g.now.Add(time.Duration(g.r.Int64N(int64(time.Second)))), Share: share(), Lost: share()}
 }
 
 func (g *plainGame) both(f func(side int)) { f(0); f(1) }
@@ -201,9 +217,13 @@ func (g *plainGame) begin() {
 		p = Params{Shard: p.Shard, Deadline: p.Deadline, Timeout: p.Timeout, Safe: p.Safe, NoRetry: p.NoRetry, Strict: p.Strict, Priority: p.Priority, NoHedge: true}
 	}
 	k := &plainCall{}
+	r := g.states[0].Rules() // a share in it may have ended
 	g.both(func(i int) { q := p; k.call[i].Begin(g.states[i], g.now, &q) })
 	sent := false
-	if r := g.states[0].Rules(); !asks && r.Short() {
+	if !asks && r.Short() {
+		if r.lease != nil {
+			g.leased++
+		}
 		var s Short
 		BeginShort(&s, g.states[0], r, g.now, p.Deadline, p.Shard)
 		s.Declare(p.Safe, p.NoRetry, p.Timeout, p.Deadline)

@@ -88,15 +88,20 @@ const maxShards = 256
 // Reload puts another policy in force. Calls under way end on the policy that
 // they began with. Breakers, budget, bulkhead and all other parts keep what they know.
 func (s *State) Reload(now clock.Instant, r *Rules) {
+	reloadLocked(s, now, r).wake()
+}
+
+func reloadLocked(s *State, now clock.Instant, r *Rules) (late *turnLine) {
 	reloading.Lock()
 	defer reloading.Unlock()
 	if p := s.part(); p != nil && p.followed != nil {
 		r = r.with(*p.followed)
 	}
-	reload(s, now, r)
+	return reload(s, now, r)
 }
 
-func reload(s *State, now clock.Instant, r *Rules) {
+// reload is called under reloading, and returns who has to be woken after that.
+func reload(s *State, now clock.Instant, r *Rules) (late *turnLine) {
 	shared := leaseOf(s) != nil || s.rules.Load().base != nil
 	if shared {
 		r = r.Own().under(now, leaseOf(s))
@@ -117,9 +122,10 @@ func reload(s *State, now clock.Instant, r *Rules) {
 	}
 	s.resize(now, old, r) // last, because it wakes those who wait
 	if shared {
-		r.moveUp(old)
+		late = r.late(old)
 	}
 	s.note(policy.Event{Kind: policy.KindReloaded, At: now})
+	return late
 }
 
 // resize gives the bulkhead its new bounds. Where there is no bulkhead any more, those
@@ -269,6 +275,14 @@ func (s *State) eachPartition(f func(p *partition, name string)) {
 	f(&s.main, "")
 	if ps := s.partitions(); ps != nil {
 		ps.each(func(p *namedPartition) { f(&p.partition, p.name) })
+	}
+}
+
+// anyPartition is eachPartition in no order: to sort ten thousand names several times a second costs more than to look at them.
+func (s *State) anyPartition(f func(p *partition)) {
+	f(&s.main)
+	if ps := s.partitions(); ps != nil {
+		ps.any(func(p *namedPartition) { f(&p.partition) })
 	}
 }
 

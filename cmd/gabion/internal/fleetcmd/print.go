@@ -121,7 +121,11 @@ func printNotes(out io.Writer, v *fleetlook.View, s *fleetview.Sum) (err error) 
 	}
 	for i := range s.InForce {
 		o := &s.InForce[i]
-		note("override %s: %s of %s for %s more, by %s: %s", operator.Text(o.ID), o.Action, operator.Text(o.Dependency), operator.Span(o.Until.Sub(v.Now)), operator.Text(o.Who), operator.Text(o.Why))
+		rate := ""
+		if o.Rate > 0 {
+			rate = " " + o.Rate.String()
+		}
+		note("override %s: %s%s of %s for %s more, by %s: %s", operator.Text(o.ID), o.Action, rate, operator.Text(o.Dependency), operator.Span(o.Until.Sub(v.Now)), operator.Text(o.Who), operator.Text(o.Why))
 	}
 	for _, u := range v.Unread {
 		note("can't be read: %s", operator.Text(u))

@@ -43,6 +43,7 @@ too; '*' is all of them. ACTION is one of
   --for DURATION   how long, at most 24h; it has to be given
   --why TEXT       a reason or a ticket, for the audit; it has to be given
   --who NAME       who does so (default: the user and the machine)
+  --all            in all processes of the fleet: so it is, also without it
 ` + fleetstore.Usage + `  --json           print JSON
 
 Exit codes: 0 done, 1 refused: the store does not let the user do so, or nothing
@@ -55,14 +56,15 @@ type options struct {
 	lasts    time.Duration
 	why, who string
 	json     bool
+	all      bool
 	words    []string
 }
 
 // A call is one use of the command.
 type call struct {
 	*options
-	store  fleet.Store
-	stdout io.Writer
+	store          fleet.Store
+	stdout, stderr io.Writer
 }
 
 type verb struct {
@@ -86,7 +88,7 @@ func (v verb) command() *cobra.Command {
 	o := &options{}
 	c := cli.Command(v.name, v.says, help, func(c *cobra.Command, words []string) int {
 		o.words, o.who = words, operator.Who(o.who)
-		err := v.with(c.Context(), o, c.OutOrStdout())
+		err := v.with(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
 		if err == nil {
 			return cli.ExitOK
 		}
@@ -98,11 +100,12 @@ func (v verb) command() *cobra.Command {
 	flags.StringVar(&o.why, "why", "", "")
 	flags.StringVar(&o.who, "who", "", "")
 	flags.BoolVar(&o.json, "json", false, "")
+	flags.BoolVar(&o.all, "all", true, "")
 	o.Flags(flags)
 	return c
 }
 
-func (v *verb) with(ctx context.Context, o *options, stdout io.Writer) error {
+func (v *verb) with(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	if err := errors.Join(v.check(o), o.Check()); err != nil {
 		return err
 	}
@@ -111,7 +114,7 @@ func (v *verb) with(ctx context.Context, o *options, stdout io.Writer) error {
 		return err
 	}
 	defer closeStore()
-	return v.run(ctx, &call{o, store, stdout})
+	return v.run(ctx, &call{o, store, stdout, stderr})
 }
 
 // said is an error's text as a terminal may have it. What follows its first line is indented.

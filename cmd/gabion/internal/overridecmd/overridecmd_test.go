@@ -61,6 +61,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"override payments observe --for 5m --why x", "--store is missing"},
 		{"override payments observe --for 5m --why x --store mysql://h", "--store begins with redis://"},
 		{"override kill all --for 5m --why x --store redis://h", `"all" is not expected`},
+		{"override payments observe --all=false --for 5m --why x --store redis://h", "for all processes"},
 		{"override lift --why x --store redis://h", "say which by its ID"},
 		{"override lift a --store redis://h", "say with --why why"},
 		{"override list all --store redis://h", `"all" is not expected`},
@@ -90,8 +91,10 @@ func TestAnOperatorSteersAFleet(t *testing.T) {
 	}
 	do(cli.ExitFindings, "no members", "fleet", "status")
 	do(cli.ExitOK, "no override is in force", "override", "list")
+	do(cli.ExitOK, "note: the fleet shop has no members now", "override", "payments", "observe", "--for", "1s", "--why", "INC-122")
 	join(t, admin)
-	made := do(cli.ExitOK, "force-open for payments, until ", "override", "payments", "force-open", "--for", "5m", "--why", "INC-123", "--who", "ann")
+	do(cli.ExitOK, "note: none of the 1 members has a dependency paymnts; did you mean payments?", "override", "paymnts", "observe", "--for", "1s", "--why", "INC-122")
+	made := do(cli.ExitOK, "force-open for payments, until ", "override", "payments", "force-open", "--for", "5m", "--all", "--why", "INC-123", "--who", "ann")
 	do(cli.ExitOK, "rate 1.66667/s for payments", "override", "payments", "rate", "100/m", "--for", "5m", "--why", "INC-124")
 	do(cli.ExitOK, "retries-off for all dependencies", "override", "kill", "--for", "1h", "--why", "INC-125")
 	id := regexp.MustCompile(`^\w+`).FindString(made)
@@ -101,14 +104,14 @@ func TestAnOperatorSteersAFleet(t *testing.T) {
 	do(cli.ExitOK, id+" is lifted", "override", "lift", id, "--why", "it is well", "--who", "bob")
 	do(cli.ExitFindings, "no such override is in force", "override", "lift", id, "--why", "again")
 	do(cli.ExitOK, "by bob: it is well", "override", "list")
-	for _, says := range []string{"fleet shop: 1 members, shares were divided", "v1.2", "payments rate  100", "INC-125", "payments  "} {
+	for _, says := range []string{"fleet shop: 1 members, shares were divided", "v1.2", "payments rate  100", "INC-125", "payments  ", "rate 100/m of payments"} {
 		do(cli.ExitOK, says, "fleet", "status", "--members")
 	}
 	var status struct {
 		Members   []struct{ ID, Version string }
 		Overrides []struct{ Why string }
 	}
-	if err := json.Unmarshal([]byte(do(cli.ExitOK, "", "fleet", "status", "--json")), &status); err != nil || len(status.Members) != 1 || status.Members[0].ID != "pod-1" || len(status.Overrides) != 3 {
+	if err := json.Unmarshal([]byte(do(cli.ExitOK, "", "fleet", "status", "--json")), &status); err != nil || len(status.Members) != 1 || status.Members[0].ID != "pod-1" || len(status.Overrides) != 5 {
 		t.Errorf("%+v, %v", status, err)
 	}
 	var list struct {
@@ -117,7 +120,7 @@ func TestAnOperatorSteersAFleet(t *testing.T) {
 			Rate    float64 `json:"rate_per_second"`
 		}
 	}
-	if err := json.Unmarshal([]byte(do(cli.ExitOK, "", "override", "list", "--json")), &list); err != nil || len(list.Overrides) != 3 || list.Overrides[0].InForce || !list.Overrides[1].InForce {
+	if err := json.Unmarshal([]byte(do(cli.ExitOK, "", "override", "list", "--json")), &list); err != nil || len(list.Overrides) != 5 || list.Overrides[2].InForce || !list.Overrides[3].InForce {
 		t.Errorf("%+v, %v", list, err)
 	}
 

@@ -3,6 +3,7 @@ package overridecmd
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/fleet"
+	"github.com/gabion-go/gabion/internal/fleetlook"
 	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -47,6 +49,8 @@ func checkSet(o *options) error {
 // checkOrder is about what every order needs.
 func (o *options) checkOrder() error {
 	switch {
+	case !o.all:
+		return operator.Wrongf("an override is for all processes of the fleet: one of them has its own page")
 	case o.lasts <= 0:
 		return operator.Wrongf("say with --for how long, such as --for 5m: every override ends")
 	case o.lasts > fleet.MaxOverride:
@@ -112,11 +116,44 @@ func (c *call) order(ctx context.Context, o fleet.Override) error {
 	if err != nil {
 		return err
 	}
+	if text := c.misses(ctx, o.Dependency); text != "" {
+		fmt.Fprintf(c.stderr, "note: %s\n", text)
+	}
 	if c.json {
 		return operator.PrintJSON(c.stdout, recordOf(&made, made.At))
 	}
 	_, err = fmt.Fprintf(c.stdout, "%s: %s, until %s. To end it: gabion override lift %s --why TEXT\n", made.ID, does(&made), stamp(made.Until), made.ID)
 	return err
+}
+
+// misses says who an override does not reach: nobody, where the fleet or the dependency has another name. It is in force all the same, for
+// those that start later.
+func (c *call) misses(ctx context.Context, dependency string) string {
+	v, err := fleetlook.Look(ctx, c.store, c.Fleet)
+	if err != nil {
+		return "" // who may not look can't be told
+	}
+	members, names := 0, map[string]bool{}
+	for i := range v.Members {
+		if m := &v.Members[i]; !m.Left {
+			members++
+			for j := range m.Dependencies {
+				names[m.Dependencies[j].Name] = true
+			}
+		}
+	}
+	base, _, _ := strings.Cut(dependency, "/")
+	switch {
+	case members == 0:
+		return fmt.Sprintf("the fleet %s has no members now: --fleet names another one", operator.Text(c.Fleet))
+	case dependency == fleet.Everything, names[dependency], names[base]:
+		return ""
+	}
+	near := ""
+	if s := suggest.Nearest(dependency, slices.Sorted(maps.Keys(names))); s != "" {
+		near = "; did you mean " + operator.Text(s) + "?"
+	}
+	return fmt.Sprintf("none of the %d members has a dependency %s%s", members, operator.Text(dependency), near)
 }
 
 func lift(ctx context.Context, c *call) error {
