@@ -16,7 +16,7 @@ type Query struct {
 	Late  Set        // of Due, those that no call has found out about for a while: any first attempt may
 	Tried Set        // those where this call has been
 	Full  Set        // those that would have to wait for room in a quota
-	Shut  Set        // of Out, those that somebody has shut by hand: they get nothing while another one is there
+	Shut  Set        // of Out, those shut by hand: they get nothing while another one is there
 	First bool       // the call has sent nothing yet
 	Moves bool       // the work may be done at any endpoint, and at another one after it failed
 	U     [3]float64 // draws

@@ -163,7 +163,7 @@ func (ps *places) health(now clock.Instant) (out, due endpoints.Set) {
 	return out, due
 }
 
-// shut are the endpoints that somebody has shut by hand.
+// shut are the endpoints that were shut by hand.
 func (ps *places) shut() (shut endpoints.Set) {
 	for i, p := range ps.list {
 		if !p.guard.off() && p.guard.breaker.State() == breaker.ForcedOpen {

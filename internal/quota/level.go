@@ -40,9 +40,7 @@ type level struct {
 	mine, theirs float64       // used lately, by words
 	unsure       float64       // by how much theirs may be wrong: what was out when the last word came
 	heard        clock.Instant // when the first of the words that follow each other closely came
-	bare         int           // words in a row that little is left, from attempts that were not refused
 	deaf         clock.Instant // until when no word counts
-	lied         float64       // sum when they were found to be wrong
 	lies         int           // how often words have been found to be wrong since an attempt was last refused
 	bias         bias
 }
@@ -231,7 +229,7 @@ func (l *level) wait(now clock.Instant, want float64) time.Duration {
 		return l.rules.Span
 	}
 	d := l.until(now, min(want+l.care(part), part)-l.own, part)
-	if !l.fresh(now) || l.tries(now) && l.mayTry(now, want) {
+	if !l.fresh(now) || l.trial.tries(l, now) && l.trial.mayTry(l, now, want) {
 		return d
 	}
 	if l.word.until > now {
@@ -252,7 +250,7 @@ func (l *level) wait(now clock.Instant, want float64) time.Duration {
 // early reports whether an attempt that uses want would be too much before the first answer came: of all, or where there
 // are words, of a window.
 func (l *level) early(now clock.Instant, want float64, answered bool) bool {
-	if want > 0 && l.crowded(now, want) {
+	if want > 0 && l.trial.crowded(l, now, want) {
 		return true
 	}
 	if answered && !(l.open && l.fresh(now) && max(l.word.at, l.ended) < l.begun) {

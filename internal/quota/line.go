@@ -31,7 +31,7 @@ type turn struct {
 const (
 	mostWaiting = 10_000 // a call past that is refused: joining looks at those ahead
 	mostTenants = 1_000  // whose turn is remembered
-	lowerTurn   = 10     // one in so many turns is of a lower priority, if one waits
+	lowerTurn   = 10     // turns, of which one is of a lower priority if one waits
 )
 
 // compare orders two that wait.

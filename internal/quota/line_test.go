@@ -47,7 +47,7 @@ func TestNoPriorityWaitsForEver(t *testing.T) {
 	}
 }
 
-// A call that needs another quota than those that pass it is passed by nobody.
+// A call that needs another quota than those that go has no turn for that.
 func TestATurnIsOfAQuotaThatBothNeed(t *testing.T) {
 	g := hundred(policy.Quota{Unit: "images", Amount: 10, Span: 100 * time.Second, Estimate: 0, Among: 1})
 	image := g.Reserve(&Cost{Unit: "images", Amount: 10, Next: &Cost{Unit: "tokens", Amount: 0}}, "", policy.PriorityLow)
@@ -61,8 +61,8 @@ func TestATurnIsOfAQuotaThatBothNeed(t *testing.T) {
 	}
 }
 
-// One that may not go before the first answer is told a time after which it makes sense to come again.
-func TestOneThatIsEarlyIsToldATime(t *testing.T) {
+// One that may not go before the first answer is refused with a time after which it makes sense to come again.
+func TestOneThatIsEarlyGetsATime(t *testing.T) {
 	for _, tt := range []struct {
 		fact  string
 		quota policy.Quota

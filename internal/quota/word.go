@@ -32,7 +32,7 @@ func (l *level) hear(now clock.Instant, r *policy.Remaining, sum, want float64) 
 	if l.rules.Window && r.Reset > 0 && !r.Full && !l.turn(now, now.Add(min(r.Reset, l.rules.Span)), left) {
 		return false
 	}
-	l.watch(now, left, sum, l.way-want)
+	l.trial.watch(l, now, left, sum, l.way-want)
 	if now < l.deaf {
 		return true
 	}
@@ -93,22 +93,22 @@ func (l *level) count(now clock.Instant, left, sum float64) {
 func (l *level) doubt(now clock.Instant, refused bool) {
 	switch {
 	case refused:
-		l.bare, l.deaf, l.lies = 0, now, 0
+		l.trial.bare, l.deaf, l.lies = 0, now, 0
 		l.limit.refused()
-		l.rest(now)
+		l.trial.rest(l, now)
 	case l.trial.on: // it says what the trial has used
 	case l.word.known && l.word.left <= l.amount()*cushion:
-		if l.bare++; l.bare >= mostBare {
+		if l.trial.bare++; l.trial.bare >= mostBare {
 			l.disbelieve(now)
 		}
 	default:
-		l.bare = 0
+		l.trial.bare = 0
 	}
 }
 
 // disbelieve lets no word count for a while.
 func (l *level) disbelieve(now clock.Instant) {
-	l.bare, l.deaf = 0, now.Add(deafFor<<l.lies*l.rules.Span)
-	l.trial, l.lied = trial{next: now}, l.sum
+	l.deaf = now.Add(deafFor << l.lies * l.rules.Span)
+	l.trial = trial{next: now, lied: l.sum}
 	l.lies = min(l.lies+1, mostLies)
 }
