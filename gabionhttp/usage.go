@@ -234,7 +234,7 @@ func (c *exchange) costs(opts []gabion.CallOption) []gabion.CallOption {
 }
 
 // CostOfModel is a [Transport.Cost] for model providers: input is a token for each four bytes of the request's JSON, output
-// the most that the request allows, and tokens both. What answers say that they used corrects it,
+// the most that the request allows (max_tokens, which most answers are far below), and tokens both. What answers say that they used corrects it,
 // for the call and for later ones. A request whose body has no GetBody says nothing.
 func CostOfModel(req *http.Request, use func(unit string, amount float64)) {
 	const bytesOfToken = 4 // of English text, by the providers' own rule of thumb; learned from answers for other text

@@ -212,6 +212,34 @@ func TestWhereNoneWorksNoneIsLeftOut(t *testing.T) {
 	})
 }
 
+// An endpoint that an operator has shut gets nothing while another one is there, though that fails, too.
+func TestAnEndpointThatIsShutByHandGetsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := ways(policy.EndpointsEqual, "a", "b")
+		p.Retry.Attempts, p.Breaker.Consecutive, p.Breaker.FailureRate = 1, policy.Off, policy.Off
+		d := gabion.New("payments", p)
+		a, _ := d.Breaker("a")
+		a.ForceOpen(time.Hour)
+		var s seen
+		work := func(ctx context.Context) error { s.add(ctx); return classify.Transient(errDown) }
+		for range 100 {
+			_ = d.Run(t.Context(), work)
+		}
+		err := d.Run(t.Context(), work, gabion.WithEndpoint("a"))
+		if n := s.count(); n["a"] != 0 || n["b"] != 100 || gabion.ReasonOf(err) != policy.BreakerOpen {
+			t.Errorf("%v, %v", n, err)
+		}
+		b, _ := d.Breaker("b")
+		b.ForceOpen(time.Hour) // then none is left to ask
+		for range 100 {
+			_ = d.Run(t.Context(), work)
+		}
+		if n := s.count(); n["a"] == 0 {
+			t.Errorf("all are shut, and calls go to %v", n)
+		}
+	})
+}
+
 func TestAttemptsAreEventsOfTheirEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := ways(policy.EndpointsOrdered, "primary", "backup")

@@ -75,7 +75,7 @@ func play(t *testing.T, seed uint64, n int, ordered bool, moves int) {
 				l.All[i].Leave(now, time.Duration(r.Int64N(int64(time.Second))), Result(r.IntN(3)))
 			}
 		}
-		q.Late = Set(r.Uint64() & r.Uint64())
+		q.Late, q.Shut = Set(r.Uint64()&r.Uint64()), q.Out&^q.Due&Set(r.Uint64()&r.Uint64())
 		q.First, q.Moves, q.U = r.IntN(2) == 0, r.IntN(2) == 0, draws(r)
 		if q.First {
 			q.Tried = 0
@@ -88,6 +88,9 @@ func play(t *testing.T, seed uint64, n int, ordered bool, moves int) {
 		}
 		at, why := l.Pick(now, &q)
 		may := naive(l, &q, ejected)
+		if gone == l.all() && may&^q.Shut != 0 {
+			may &^= q.Shut
+		}
 		switch {
 		case at < 0 || at >= n || !may.Has(at):
 			t.Fatalf("seed %d: went to %d of %d, may go to %b: %+v", seed, at, n, may, q)

@@ -16,6 +16,7 @@ type Query struct {
 	Late  Set        // of Due, those that no call has found out about for a while: any first attempt may
 	Tried Set        // those where this call has been
 	Full  Set        // those that would have to wait for room in a quota
+	Shut  Set        // of Out, those shut by hand: they get nothing while another one is there
 	First bool       // the call has sent nothing yet
 	Moves bool       // the work may be done at any endpoint, and at another one after it failed
 	U     [3]float64 // draws
@@ -81,6 +82,9 @@ func (l *List) Pick(now clock.Instant, q *Query) (at int, why Why) {
 	open := l.all()
 	switch {
 	case panicked:
+		if others := open &^ q.Shut; others != 0 {
+			open = others
+		}
 	case q.First && !l.Rules.Ordered: // also those past the bound, so that the others are not overrun
 		open &^= l.Ejected(gone)
 	default:

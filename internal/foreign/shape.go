@@ -76,6 +76,9 @@ func Decimal(least, most float64) Shape {
 		spell := func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 		switch {
 		case v.Tree.Kind != yamlstrict.Number || err != nil || math.IsNaN(n) || math.IsInf(n, 0):
+			if bare, percent := strings.CutSuffix(v.Tree.Text, "%"); percent {
+				return "wants a number, not " + kindName(v.Tree), "write " + clip(bare, 40) + ", without the sign"
+			}
 			return "wants a number, not " + kindName(v.Tree), "write it without quotes"
 		case n < least && least == 0:
 			return kindName(v.Tree) + " is negative", "write 0 or more"

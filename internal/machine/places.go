@@ -168,6 +168,16 @@ func (ps *places) health(now clock.Instant) (out, due endpoints.Set) {
 	return out, due
 }
 
+// shut are the endpoints that were shut by hand.
+func (ps *places) shut() (shut endpoints.Set) {
+	for i, p := range ps.list {
+		if !p.guard.off() && p.guard.breaker.State() == breaker.ForcedOpen {
+			shut |= endpoints.Of(i)
+		}
+	}
+	return shut
+}
+
 // working are the endpoints that work, as far as is known.
 func (ps *places) working(now clock.Instant) endpoints.Set {
 	out, due := ps.health(now)

@@ -68,10 +68,11 @@ func (g *placing) bound() *place {
 	return g.only
 }
 
-// stranded reports whether the call is bound to an endpoint that is left out. Where none works, none is.
+// stranded reports whether the call is bound to an endpoint that is left out. Where none works, none is but one that was
+// shut by hand.
 func (g *placing) stranded(now clock.Instant) (after time.Duration, stranded bool) {
 	p := g.bound()
-	if p == nil || p.guard.off() || g.among.working(now) == 0 {
+	if p == nil || p.guard.off() || g.among.working(now) == 0 && p.guard.breaker.State() != breaker.ForcedOpen {
 		return 0, false
 	}
 	return p.guard.breaker.Shut(now)
@@ -181,6 +182,9 @@ func (g *placing) choose(c *Call, now clock.Instant, q endpoints.Query, hedge bo
 	q.Late, q.Tried, q.Moves = g.among.late(now, q.Due), g.tried, g.moves
 	if hedge {
 		q.Out, q.Due = q.Out|q.Due, 0
+	}
+	if q.Out|q.Due == g.among.all() {
+		q.Shut = g.among.shut()
 	}
 	for i := range q.U {
 		q.U[i] = chance.U(c.draw(), uint64(i), uint64(c.sent.n), chance.Choosing)

@@ -67,7 +67,7 @@ func New(now clock.Instant, quotas []policy.Quota) *Group {
 }
 
 func newLevel(now clock.Instant, q policy.Quota) *level {
-	l := &level{rules: q, at: now, paid: now, deaf: now, last: now.Add(-q.Span), ended: now}
+	l := &level{rules: q, at: now, paid: now, deaf: now, last: now.Add(-q.Span), ended: now, trial: trial{next: now}}
 	l.own = l.part(now)
 	return l
 }
@@ -172,7 +172,7 @@ func (g *Group) ask(now, last clock.Instant, r *Reservation) (at clock.Instant, 
 	case now < last: // there is room, and an answer may come at any time
 		at = last
 	default:
-		at = max(now, last).Add(1)
+		at = max(now, last).Add(r.soon())
 	}
 	switch {
 	case at > last || r.large:
@@ -232,6 +232,16 @@ func (g *Group) wait(now clock.Instant, r *Reservation) (d time.Duration) {
 // early reports whether r has to wait until the first answer has come.
 func (g *Group) early(now clock.Instant, r *Reservation) bool {
 	return slices.ContainsFunc(r.parts, func(p part) bool { return p.level.early(now, p.want, g.answered) })
+}
+
+// soon is after which time one that is early may ask again. When the first answer comes is not known. What it needs comes back in
+// that time, if that is neither too short to be of use nor longer than most answers take.
+func (r *Reservation) soon() (d time.Duration) {
+	for i := range r.parts {
+		l := r.parts[i].level
+		d = max(d, l.spans(r.parts[i].want/l.amount()))
+	}
+	return min(max(d, 10*time.Millisecond), time.Second)
 }
 
 // scarce is the quotas of which those that go first have to wait for some, once next has what it

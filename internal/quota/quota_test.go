@@ -355,7 +355,7 @@ func TestTheFirstAnswerLetsTheOthersGo(t *testing.T) {
 	if n := len(waiting); n < 5 || g.Stats(0)[0].Waiting != n {
 		t.Fatalf("%d wait", n)
 	}
-	ask(t, second, second, waiting[0], Refused, second+1)
+	ask(t, second, second, waiting[0], Refused, 2*second)
 	first.End(second/2, false, false)
 	if rung == 0 {
 		t.Error("nothing wakes them")

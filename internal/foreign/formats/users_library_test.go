@@ -179,4 +179,9 @@ var ofLibraries = []asWritten{
 		text:   `{"Retry": {"BackoffType": 1, "UseJitter": false, "Delay": "00:00:01"}}`,
 		routes: "the-document", has: []string{"the-document: retry.backoff.kind linear"},
 	},
+	{
+		format: "nginx", fact: "without proxy_read_timeout nginx waits for a minute",
+		text:   "location / { proxy_pass http://b; }",
+		routes: "b", lacks: []string{"b: timeout.attempt 1m"}, plays: []string{"b: timeout.attempt 1m"}, says: []string{"nearly: nginx waits 60s for an answer if nothing is said"},
+	},
 }

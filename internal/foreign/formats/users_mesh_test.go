@@ -158,4 +158,21 @@ var ofMeshes = []asWritten{
 		text:   "apiVersion: linkerd.io/v1alpha2\nkind: ServiceProfile\nmetadata: {name: a}\nspec: {routes: [{name: r, isRetryable: true}]}",
 		routes: "a.r", has: []string{"a.r: retry.attempts 10"}, says: []string{"nearly: as often as the budget and the timeout allow there; here 10 attempts in all"},
 	},
+	{
+		format: "istio", fact: "a budget beside no retries has no effect",
+		text: istioHead + "kind: VirtualService\nmetadata: {name: a}\nspec: {hosts: [a], http: [{retries: {attempts: 0}, route: [{destination: {host: a}}]}]}\n---\n" +
+			istioHead + "kind: DestinationRule\nmetadata: {name: a}\nspec: {host: a, trafficPolicy: {retryBudget: {percent: 25}}}",
+		routes: "a", has: []string{"a: retry.attempts 1"}, lacks: []string{"a: retry.budget.ratio 25%"}, says: []string{"lost: no retry is made, so the budget bounds nothing here"},
+	},
+	{
+		format: "istio", fact: "a header that sets Envoy's retries is named",
+		text:   istioHead + "kind: VirtualService\nmetadata: {name: a}\nspec: {hosts: [a], http: [{headers: {request: {set: {x-envoy-max-retries: '5'}}}, route: [{destination: {host: a}}]}]}",
+		routes: "a", says: []string{"lost: the header x-envoy-max-retries counts there before what the route says"},
+	},
+	{
+		format: "envoy", fact: "one that is added to requests is named, and none of answers",
+		text: "'@type': type.googleapis.com/envoy.config.route.v3.RouteConfiguration\nname: r\nvirtual_hosts: [{name: v, domains: ['*'], routes: [{match: {prefix: /}, " +
+			"request_headers_to_add: [{header: {key: X-Envoy-Retry-On, value: 5xx}}], response_headers_to_add: [{header: {key: x-envoy-max-retries, value: '5'}}], route: {cluster: a}}]}]",
+		routes: "v.a", says: []string{"lost: the header x-envoy-retry-on counts there"}, silent: []string{"x-envoy-max-retries"},
+	},
 }

@@ -18,6 +18,7 @@ type asWritten struct {
 	lacks              []string // the same, of what is not written
 	plays              []string // the same, of what the lab plays
 	says               []string // "fate: part of a remark"
+	silent             []string // parts of what is in no remark
 	wrong              string   // a part of a mistake
 }
 
@@ -73,6 +74,11 @@ func (c *asWritten) check(t *testing.T, got *Reading) {
 	for _, want := range c.plays {
 		if !played[want] {
 			t.Errorf("%s is not played: %v", want, played)
+		}
+	}
+	for _, not := range c.silent {
+		if slices.ContainsFunc(got.Remarks, func(m foreign.Remark) bool { return strings.Contains(m.Text, not) }) {
+			t.Errorf("a remark says %s: %+v", not, got.Remarks)
 		}
 	}
 	for _, want := range c.says {

@@ -30,6 +30,7 @@ func TestWhatTheOtherSystemRefuses(t *testing.T) {
 		{"resilience4j", "resilience4j.retry.instances.a:\n  waitDuration: -5", "-5 is negative"},
 		{"resilience4j", "resilience4j.retry.instances.a:\n  baseConfig: b", "a:2: resilience4j.retry.instances.a.baseConfig: there is no configuration b"},
 		{"resilience4j", "resilience4j.circuitbreaker.instances.a.failureRateThreshold: 101", "101 is too large"},
+		{"resilience4j", "resilience4j.circuitbreaker.instances.a.failure-rate-threshold: 50%", "write 50, without the sign"},
 		{"resilience4j", "resilience4j.circuitbreaker.instances.a.slidingWindowType: CALLS", "has no \"CALLS\""},
 		{"resilience4j", "resilience4j.retry.instances: [a]", "wants keys with values, not a list"},
 		{"dotnet", `{"Retry": {"MaxRetryAttempts": 0}}`, "0 is too small"},

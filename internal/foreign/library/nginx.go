@@ -265,6 +265,9 @@ func (n *nginxFile) location(here map[string]*foreign.Value, pass *foreign.Value
 			p.Timeout.Attempt, p.Timeout.Idle = orOff(read.Span), max(orOff(read.Span), time.Millisecond)
 		}, "timeout.attempt", "timeout.idle")
 	}
+	if read == nil {
+		n.w.Remark(pass, foreign.Nearly, "nginx waits 60s for an answer if nothing is said, and gabion 4s for an attempt")
+	}
 	if call != nil && call.Span == 0 {
 		n.w.Remark(call, foreign.Nearly, "{} is no bound there; here timeout.call keeps its default")
 	}

@@ -92,6 +92,9 @@ func readEnvoy(f *foreign.File) *foreign.Import {
 			p.route(r.Walker, name)
 		}
 	}
+	for _, t := range r.File.Documents {
+		headers(r.Walker, t, "")
+	}
 	return r.Done()
 }
 

@@ -74,6 +74,9 @@ func readIstio(f *foreign.File) *foreign.Import {
 	for _, d := range r.rules {
 		r.alone(d)
 	}
+	for _, t := range r.File.Documents {
+		headers(r.Walker, t, "")
+	}
 	return r.Done()
 }
 

@@ -156,6 +156,9 @@ func (p *plan) defaults(w *foreign.Walker) {
 	} else if p.tries.at == nil {
 		retries = p.mesh + " makes no retries if nothing is said, and gabion 2"
 	}
+	if b := &p.budget; b.written() && b.shape == policy.BudgetShare && p.tries.at != nil && p.tries.is <= 1 {
+		w.Remark(p.tries.at, foreign.Lost, "no retry is made, so the budget bounds nothing here")
+	}
 	times := ""
 	if p.call.at == nil {
 		there := "no timeout"

@@ -42,8 +42,8 @@ on standard error.
                      and not what gabion would add to it
   --verbose          name also what stays where it is, and every place
 
-Exit codes: 0 the policies are written, 1 a FILE has mistakes, 2 called wrongly,
-3 any other failure.
+Exit codes: 0 the policies are written, 1 a FILE has mistakes or no policy,
+2 called wrongly, 3 any other failure.
 `
 }
 
@@ -122,6 +122,11 @@ func (q *request) refused(err error) int {
 
 func (q *request) write(r *formats.Reading) int {
 	chosen, problem := q.choose(r)
+	if problem == "" && len(r.Routes) == 0 {
+		fmt.Fprint(q.stderr, fold.Lines(theirs.Remarks(r, q.verbose)))
+		fmt.Fprintln(q.stderr, fold.Lines("gabion import: "+r.Sources[0].Name+": no route, client or method has a policy, so there is nothing to write"))
+		return cli.ExitFindings
+	}
 	if problem != "" {
 		fmt.Fprintln(q.stderr, fold.Lines("gabion import: "+problem))
 		return cli.ExitUsage
@@ -137,9 +142,6 @@ func (q *request) write(r *formats.Reading) int {
 		return cli.ExitFailure
 	}
 	fmt.Fprint(q.stderr, fold.Lines(theirs.Remarks(r, q.verbose)))
-	if len(r.Routes) == 0 {
-		fmt.Fprintln(q.stderr, "no route, client or method has a policy")
-	}
 	if r.Stays != "" {
 		fmt.Fprintf(q.stderr, "this part stays the other system's, gRPC's by grpc.WithDefaultServiceConfig:\n%s\n", r.Stays)
 	}
