@@ -48,6 +48,8 @@ func TestSmallSources(t *testing.T) {
 		{"spans", smallSpans, []Row{{0, 50 * time.Millisecond, 200}}, 1, 1, "spans", "[]"},
 		{"requests", smallHTTP, []Row{{0, 50 * time.Millisecond, 503}}, 1, 1, "spans", "[]"},
 		{"metrics", smallMetrics, nil, 26, 26, "metrics over time", "[]"},
+		{"a span of something else that has not ended", strings.Replace(smallHTTP, `"spans":[`, `"spans":[{"traceId":"t","spanId":"p","kind":2,"startTimeUnixNano":"900000000","endTimeUnixNano":"0"},`, 1),
+			[]Row{{0, 50 * time.Millisecond, 503}}, 1, 1, "spans", "[]"},
 	} {
 		p, err := ReadFrom(strings.NewReader(c.text), Options{Name: c.name})
 		if err != nil {

@@ -148,9 +148,6 @@ func readSpans(in io.Reader, o Options) (*Past, error) {
 
 // span adds one span.
 func (s *spans) span(v *span, instance string) error {
-	if v.End < v.Start {
-		return fmt.Errorf("span %.16s ends before it starts", v.SpanID)
-	}
 	of, ours := v.Attributes["gabion.dependency"], true
 	if of == "" {
 		of, ours = v.server(), false
@@ -165,6 +162,9 @@ func (s *spans) span(v *span, instance string) error {
 	}
 	if s.o.Dependency != "" && of != s.o.Dependency || len(s.calls)+len(s.plain) > maxCalls {
 		return nil // too many are reported at the end
+	}
+	if v.End < v.Start {
+		return fmt.Errorf("span %.16s ends before it starts", v.SpanID)
 	}
 	took := int64(v.End - v.Start)
 	a := spanTry{spanID{v.TraceID, v.Parent}, 1, attempt{int64(v.Start), observed{took: took, knows: met, status: 200}}}
