@@ -125,6 +125,9 @@ func ProposeAttempt(p policy.Policy, s Sample) (to time.Duration, why string) {
 		if to = max(Times(2, reach), room(p)); t.Call > 0 {
 			to = min(to, t.Call)
 		}
+		if to <= t.Attempt { // it has all of the call
+			return 0, ""
+		}
 		return to, fmt.Sprintf("%s, and %s: it cuts off attempts that would be answered", s.Said(), is)
 	case low == Unbounded && near >= t.Attempt/2 && room(p) > t.Attempt:
 		return room(p), fmt.Sprintf("%d of %d attempts ended before an answer, others were answered shortly before that, and %s: how long they would have taken can't be seen", s.ended(), all, is)

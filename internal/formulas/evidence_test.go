@@ -48,6 +48,7 @@ func TestTimesAreShortenedOnlyFromManySuccessesInHealth(t *testing.T) {
 func TestWhatIsProposed(t *testing.T) {
 	fast := Sample{Took: took(12_000, 20*ms)}
 	slow := Sample{Took: took(12_000, 2*s)}
+	late := Sample{Took: took(12_000, 20*s)}
 	censored := Sample{Took: took(195, 49*ms), Attempts: 200, Cut: 5}
 	for fact, c := range map[string]struct {
 		timeout policy.Timeout
@@ -68,6 +69,8 @@ func TestWhatIsProposed(t *testing.T) {
 		"shorter than what others took":           {policy.Timeout{Attempt: s}, slow, 5 * s, "p99.9 of 12000 attempts is between 1s and 2.5s (95 %), and timeout.attempt is 1s: it cuts off"},
 		"much shorter":                            {policy.Timeout{Attempt: 5 * ms}, fast, 4 * s, "it cuts off"},
 		"the call bounds it":                      {policy.Timeout{Attempt: s, Call: 3 * s}, slow, 3 * s, "it cuts off"},
+		"the call ends before them":               {policy.Timeout{Attempt: s, Call: 3 * s}, late, 3 * s, "it cuts off"},
+		"and they have all of the call":           {policy.Timeout{Attempt: 3 * s, Call: 3 * s}, late, 0, ""},
 		"it cuts off what takes longer":           {policy.Timeout{Attempt: 51 * ms}, censored, 4 * s, "5 of 200 attempts ended before an answer, others were answered shortly before that, and timeout.attempt is 51ms"},
 		"and the call has less for each":          {policy.Timeout{Attempt: 51 * ms, Call: 600 * ms}, censored, 200 * ms, "can't be seen"},
 		"and the call has no more":                {policy.Timeout{Attempt: 51 * ms, Call: 150 * ms}, censored, 0, ""},

@@ -70,6 +70,7 @@ func Defaults(today policy.Policy) policy.Policy { return factsOf(today, policy.
 // factsOf returns p for the dependency and the callers of today's policy.
 func factsOf(today, p policy.Policy) policy.Policy {
 	p.Trust, p.Key, p.Safe, p.HTTP, p.GRPC, p.Partitions = today.Trust, today.Key, today.Safe, today.HTTP, today.GRPC, today.Partitions
+	p.RateLimit = today.RateLimit // of the vendor
 	p.Timeout.Call = today.Resolved().Timeout.Call
 	return p
 }

@@ -37,12 +37,21 @@ type result struct {
 // newTransport returns a client's own connection pool. It is large enough that no request queues
 // for a connection.
 func newTransport() *http.Transport {
-	return &http.Transport{
+	return roads.lead(&http.Transport{
 		DialContext:         (&net.Dialer{Timeout: time.Second}).DialContext,
 		MaxIdleConns:        256,
 		MaxIdleConnsPerHost: 256,
 		IdleConnTimeout:     30 * time.Second,
-	}
+	})
+}
+
+// roads lead from the clients to the providers. A test has others, on which time is virtual.
+var roads = struct {
+	listen func() (net.Listener, error)
+	lead   func(*http.Transport) *http.Transport
+}{
+	func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") },
+	func(t *http.Transport) *http.Transport { return t },
 }
 
 // body is the request body of an order.

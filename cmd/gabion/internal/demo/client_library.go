@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"net/http"
 	"runtime/debug"
 
 	"github.com/hashicorp/go-retryablehttp"
@@ -17,6 +18,7 @@ func newLibrary(url string) client {
 	retryClient := retryablehttp.NewClient()
 	retryClient.RetryMax = 10
 	retryClient.Logger = nil
+	roads.lead(retryClient.HTTPClient.Transport.(*http.Transport))
 	web := retryClient.StandardClient()
 	charge := func(ctx context.Context, o Order) result {
 		req, err := newRequest(ctx, url, o, true)

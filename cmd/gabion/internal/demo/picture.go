@@ -229,7 +229,7 @@ func animation() string {
 
 // words are the picture for those who do not see it.
 func (s scene) words() string {
-	all := []string{s.about}
+	all := []string{strings.TrimSuffix(s.about, ".")}
 	for _, side := range s.sides {
 		h := side.figures(columns)
 		all = append(all, strings.TrimSuffix(fmt.Sprintf("%s: %s answered in time, %s orders charged twice, %s requests at the provider; %s", side.name, h.inTime, h.doubles, h.requests, side.back), "; "))

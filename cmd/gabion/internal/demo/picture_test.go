@@ -44,6 +44,9 @@ func TestPictureSaysWhatTheTableSays(t *testing.T) {
 			}
 		}
 	}
+	if words := r.scene().words(); strings.Contains(words, "..") {
+		t.Errorf("a sentence ends twice: %s", words)
+	}
 	if strings.Contains(moving, "<script") || strings.Count(moving, `class="f f0"`) != 6 || !strings.Contains(moving, "prefers-reduced-motion") {
 		t.Error("it does not play as it should")
 	}

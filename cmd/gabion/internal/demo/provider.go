@@ -77,7 +77,7 @@ func startProvider(dir, name string, s Settings, now func() time.Duration) (*pro
 	if p.flaky, err = flaky.New(s.Outage, flaky.Options{Seed: s.Seed, Handler: p.keys.handler}); err != nil {
 		return nil, errors.Join(err, p.keys.store.Close(), p.ledger.close())
 	}
-	if p.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+	if p.listener, err = roads.listen(); err != nil {
 		return nil, errors.Join(err, p.keys.store.Close(), p.ledger.close())
 	}
 	p.serve()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/internal/formulas"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/gabion-go/gabion/record"
@@ -169,6 +170,26 @@ func TestSourcesProposeTheSame(t *testing.T) {
 			if _, again, _ := doctor(t, from, "--config", file); strings.Contains(again, "+++") {
 				t.Errorf("%s, %s: then\n%s", fact, source, again)
 			}
+		}
+	}
+}
+
+// A call that ends before answers that others waited for is told, and its attempts get all of it,
+// once.
+func TestACallThatEndsBeforeItsAnswersIsTold(t *testing.T) {
+	was := sourced{succeeded: 1200}
+	for source, from := range map[string]string{"a recording": was.recorded(t), "metrics": was.exposed(t), "a living page": was.shown(t)} {
+		file := written(t, "version: 1\ndependencies:\n  stock: {timeout: {call: 4ms, attempt: 2ms}}\n")
+		code, out, _ := doctor(t, from, "--config", file)
+		if code != cli.ExitFindings || !strings.Contains(flat(out), "p99 of 1200 answers is above 5ms, and timeout.call is 4ms") {
+			t.Errorf("%s: code %d\n%s", source, code, out)
+		}
+		_, _, stderr := doctor(t, from, "--config", file, "--write")
+		if after, err := os.ReadFile(file); err != nil || !strings.Contains(string(after), "{call: 4ms, attempt: 4ms}") {
+			t.Errorf("%s: %v %s%s", source, err, stderr, after)
+		}
+		if _, again, _ := doctor(t, from, "--config", file); strings.Contains(again, "+++") || strings.Contains(again, "timeout.attempt") {
+			t.Errorf("%s: then\n%s", source, again)
 		}
 	}
 }

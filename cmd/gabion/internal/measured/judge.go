@@ -77,6 +77,7 @@ func (j *judge) timeouts() {
 		j.say(ruleTimeout, lint.Warning, "", "look whether the dependency was in trouble; if it was not, give attempts more time", nil,
 			"%s of the attempts (%s of %s) ran into their timeout", percent(j.cut/j.attempts), number(j.cut), number(j.attempts))
 	}
+	j.callEnds()
 	to, why := formulas.ProposeAttempt(j.file.Policies[j.name], j.sample())
 	if to == 0 {
 		return
@@ -86,6 +87,16 @@ func (j *judge) timeouts() {
 		rule, how = ruleTimeout, lint.Warning
 	}
 	j.say(rule, how, "timeout.attempt", "timeout.attempt: "+policy.FormatDuration(to), []policyfile.Change{j.set("timeout.attempt", policy.FormatDuration(to))}, "%s", why)
+}
+
+// callEnds says where answers took longer than the call may take. Only those can have that were
+// measured under a longer one.
+func (j *judge) callEnds() {
+	low, _ := j.took.Between(0.99, 0)
+	if call := j.p.Timeout.Call; call > 0 && j.took.Count() >= fewCalls && low >= call {
+		j.say(ruleTimeout, lint.Warning, "timeout.call", "write timeout.call: "+text(niceTime(4*low))+" or more, if callers can wait", nil,
+			"p99 of %s answers is above %s, and timeout.call is %s: it ends calls that would be answered", number(float64(j.took.Count())), text(low), text(call))
+	}
 }
 
 // budget says when re-sends were refused, and when there never were any.

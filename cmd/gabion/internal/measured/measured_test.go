@@ -17,6 +17,17 @@ import (
 	"github.com/gabion-go/gabion/internal/recording"
 )
 
+// A share is told with two digits of what is less: not all of the calls are not 100 %.
+func TestNotAllIsNot100Percent(t *testing.T) {
+	for x, want := range map[float64]string{
+		0: "0 %", 0.0123: "1.2 %", 0.32: "32 %", 0.5: "50 %", 0.7: "70 %", 0.986: "98.6 %", 0.995: "99.5 %", 99_999.0 / 100_000: "99.999 %", 1: "100 %",
+	} {
+		if got := percent(x); got != want {
+			t.Errorf("%v: %s, want %s", x, got, want)
+		}
+	}
+}
+
 // The bounds are those of the buckets that contrib/gabionprom exposes.
 func TestTheBoundsAreThoseOfTheMetrics(t *testing.T) {
 	code, err := os.ReadFile("../../../../contrib/gabionprom/histogram.go")

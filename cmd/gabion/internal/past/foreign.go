@@ -111,7 +111,7 @@ func (d *rangeData) foreign(s *series) {
 			d.others = map[int]*rangeData{}
 		}
 		if d.others[i] == nil {
-			d.others[i] = &rangeData{o: d.o, scrapes: map[int64]scrape{}, names: map[string]bool{}, instances: map[string]bool{}, odd: map[string]bool{}, seen: map[string]bool{}, of: &d.families[i]}
+			d.others[i] = &rangeData{o: d.o, scrapes: map[int64]scrape{}, names: map[string]bool{}, instances: lives{}, odd: map[string]bool{}, seen: map[string]bool{}, of: &d.families[i]}
 		}
 		d.others[i].request(s, &f, name == f.counter)
 		return
@@ -130,7 +130,7 @@ func (d *rangeData) request(s *series, f *family, counter bool) {
 	if !d.takes(of) {
 		return
 	}
-	d.instances[s.Metric["instance"]+"\x00"+s.Metric["pod"]] = true
+	d.instances.all(s)
 	label, status := first(s.Metric, f.status)
 	result, ok := resultOf(status, s.Metric)
 	d.seen[ofCalls] = d.seen[ofCalls] || counter

@@ -17,7 +17,7 @@ var errNameless = errors.New(`the series have no names, as those of rate() and s
 
 // readRange reads what Prometheus answers to /api/v1/query_range, of gabionprom's series or of others'.
 func readRange(in io.Reader, o Options) (*Past, error) {
-	read := &rangeData{o: o, scrapes: map[int64]scrape{}, names: map[string]bool{}, instances: map[string]bool{}, seen: map[string]bool{}, families: familiesOf(&o)}
+	read := &rangeData{o: o, scrapes: map[int64]scrape{}, names: map[string]bool{}, instances: lives{}, seen: map[string]bool{}, families: familiesOf(&o)}
 	if err := read.decode(in); err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func readRange(in io.Reader, o Options) (*Past, error) {
 	if err := d.lacks(name); err != nil {
 		return nil, err
 	}
-	p := &Past{Kind: "metrics over time", Dependency: name, Clients: len(d.instances), Begin: time.UnixMilli(times[0]).UTC()}
+	p := &Past{Kind: "metrics over time", Dependency: name, Clients: d.instances.atOnce(times[0], times[len(times)-1]), Begin: time.UnixMilli(times[0]).UTC()}
 	m := &meter{Past: p, step: stepOf(times), foreign: d.of != nil}
 	if m.foreign {
 		p.Notes = append(p.Notes, fmt.Sprintf("each request that %s counts is taken for a call, so what was in force must be a policy without retries", d.of.name()))

@@ -48,6 +48,8 @@ func TestSmallSources(t *testing.T) {
 		{"spans", smallSpans, []Row{{0, 50 * time.Millisecond, 200}}, 1, 1, "spans", "[]"},
 		{"requests", smallHTTP, []Row{{0, 50 * time.Millisecond, 503}}, 1, 1, "spans", "[]"},
 		{"metrics", smallMetrics, nil, 26, 26, "metrics over time", "[]"},
+		{"a span of something else that has not ended", strings.Replace(smallHTTP, `"spans":[`, `"spans":[{"traceId":"t","spanId":"p","kind":2,"startTimeUnixNano":"900000000","endTimeUnixNano":"0"},`, 1),
+			[]Row{{0, 50 * time.Millisecond, 503}}, 1, 1, "spans", "[]"},
 	} {
 		p, err := ReadFrom(strings.NewReader(c.text), Options{Name: c.name})
 		if err != nil {
@@ -64,6 +66,33 @@ func TestSmallSources(t *testing.T) {
 }
 
 // A mistake is reported with the file, the place and what to do.
+// A deployment replaces processes: those that are gone and those that came are not there at once.
+func TestProcessesAreCountedThatWereThereAtOnce(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`{"status":"success","data":{"resultType":"matrix","result":[`)
+	for i, pod := range []string{"a", "b", "c", "d"} { // two of them, and then two others
+		from := 0
+		if i >= 2 {
+			from = 50
+		}
+		for _, of := range []string{`"gabion_calls_total","outcome":"ok"`, `"gabion_attempts_total","kind":"first","result":"success"`,
+			`"gabion_attempt_duration_seconds_bucket","result":"success","le":"0.1"`, `"gabion_call_duration_seconds_bucket","result":"success","le":"0.1"`} {
+			fmt.Fprintf(&b, `{"metric":{"__name__":%s,"dependency":"db","pod":%q},"values":[`, of, pod)
+			for at := from; at <= from+50; at += 5 {
+				fmt.Fprintf(&b, `[%d,"%d"],`, at, at-from)
+			}
+			fmt.Fprintf(&b, `[%d,"55"]]},`, from+51)
+		}
+	}
+	text := strings.TrimSuffix(b.String(), ",") + "]}}"
+	for from, want := range map[string]int{"": 2, "60s": 2} {
+		p, err := ReadFrom(strings.NewReader(text), Options{Name: "x", From: from})
+		if err != nil || p.Clients != want {
+			t.Errorf("from %q: %+v, %v", from, p, err)
+		}
+	}
+}
+
 func TestWhatCannotBeReplayed(t *testing.T) {
 	for _, c := range []struct{ fact, text, want string }{
 		{"nothing", "", "x is empty: name a recording"},

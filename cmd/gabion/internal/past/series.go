@@ -37,7 +37,7 @@ type rangeData struct {
 	scrapes   map[int64]scrape
 	starts    []start
 	names     map[string]bool // of dependencies
-	instances map[string]bool
+	instances lives
 	nameless  bool
 	seen      map[string]bool // what is counted of the dependency
 
@@ -255,7 +255,7 @@ func (d *rangeData) series(s *series) {
 		return
 	}
 	d.seen[strings.TrimSuffix(name, "_bucket")] = true
-	d.instances[s.Metric["instance"]+"\x00"+s.Metric["pod"]] = true
+	d.instances.all(s)
 	d.values(s.Values, k)
 	d.histograms(s.Histograms, k)
 }

@@ -95,7 +95,7 @@ type spans struct {
 	o         Options
 	ours      map[string]bool // dependencies of gabion's own spans
 	others    map[string]bool // servers of other client spans
-	instances map[string]bool
+	instances lives
 	calls     map[spanID]*spanCall
 	tries     []spanTry
 	plain     []spanTry // of other clients
@@ -114,7 +114,7 @@ type spanTry struct {
 
 // readSpans reads lines of OTLP JSON, as the file exporter writes them.
 func readSpans(in io.Reader, o Options) (*Past, error) {
-	s := &spans{o: o, ours: map[string]bool{}, others: map[string]bool{}, instances: map[string]bool{}, calls: map[spanID]*spanCall{}}
+	s := &spans{o: o, ours: map[string]bool{}, others: map[string]bool{}, instances: lives{}, calls: map[spanID]*spanCall{}}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 0, 1<<20), maxSpanLine)
 	n := 0
@@ -148,9 +148,6 @@ func readSpans(in io.Reader, o Options) (*Past, error) {
 
 // span adds one span.
 func (s *spans) span(v *span, instance string) error {
-	if v.End < v.Start {
-		return fmt.Errorf("span %.16s ends before it starts", v.SpanID)
-	}
 	of, ours := v.Attributes["gabion.dependency"], true
 	if of == "" {
 		of, ours = v.server(), false
@@ -165,6 +162,9 @@ func (s *spans) span(v *span, instance string) error {
 	}
 	if s.o.Dependency != "" && of != s.o.Dependency || len(s.calls)+len(s.plain) > maxCalls {
 		return nil // too many are reported at the end
+	}
+	if v.End < v.Start {
+		return fmt.Errorf("span %.16s ends before it starts", v.SpanID)
 	}
 	took := int64(v.End - v.Start)
 	a := spanTry{spanID{v.TraceID, v.Parent}, 1, attempt{int64(v.Start), observed{took: took, knows: met, status: 200}}}
@@ -181,7 +181,8 @@ func (s *spans) span(v *span, instance string) error {
 	default:
 		return nil
 	}
-	s.instances[instance] = true
+	s.instances.saw(instance, int64(v.Start))
+	s.instances.saw(instance, int64(v.End))
 	return nil
 }
 
@@ -237,16 +238,18 @@ func (s *spans) made() (*Past, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Kind, s.Dependency, s.Clients = "spans", name, max(len(s.instances), 1)
-	begin := int64(-1)
+	s.Kind, s.Dependency = "spans", name
+	begin, end := int64(-1), int64(0)
 	for _, c := range s.calls {
 		if begin < 0 || c.at < begin {
 			begin = c.at
 		}
+		end = max(end, c.at+c.took)
 	}
 	if len(s.calls) == 0 {
 		return nil, s.o.none(name)
 	}
+	s.Clients = s.instances.atOnce(begin, end)
 	if len(s.calls) > maxCalls {
 		return nil, fmt.Errorf("%s: there are more than %d calls, as many as a scenario takes: cut the file, or sample fewer processes as a whole", s.o.Name, maxCalls)
 	}

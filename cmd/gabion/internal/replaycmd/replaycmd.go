@@ -89,6 +89,8 @@ func Command() *cobra.Command {
 			return cli.Wrongly(c, "--for is not negative")
 		case r.out != "" && filepath.Ext(r.out) != ".yaml" && filepath.Ext(r.out) != ".yml":
 			return cli.Wrongly(c, "--out "+r.out+": the name of a scenario ends in .yaml")
+		case strings.Contains(filepath.Base(r.out), ","):
+			return cli.Wrongly(c, "--out "+r.out+": the name of a scenario has no comma")
 		}
 		return r.main(c.Context(), words[0])
 	})

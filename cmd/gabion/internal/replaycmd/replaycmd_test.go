@@ -131,6 +131,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{[]string{"a", "b"}, 2, `"b" is not expected`},
 		{[]string{"a", "--for", "-1s"}, 2, "--for is not negative"},
 		{[]string{"a", "--out", "x.json"}, 2, "the name of a scenario ends in .yaml"},
+		{[]string{bare, "--config", db, "--out", filepath.Join(folder, "a, b.yaml")}, 2, "has no comma"},
 		{[]string{filepath.Join(folder, "none")}, 3, "no such file"},
 		{[]string{folder}, 3, "is a directory"},
 		{[]string{bare}, 3, "does not say which policy was in force: name its file with --config"},
@@ -189,6 +190,26 @@ func TestWhatAgreementIs(t *testing.T) {
 	for share, want := range map[float64]bool{0.89: false, 0.9: true, 1: true} {
 		if a := (agreement{whole: whole, share: share}); a.holds() != want {
 			t.Errorf("with %v of the calls: %v", share, a.holds())
+		}
+	}
+}
+
+// A dependency may have any name, also one that the scenario or YAML has for something else.
+func TestADependencyOfAnyNameIsReplayed(t *testing.T) {
+	for _, name := range []string{"callers", "true", "null", "12", strings.Repeat("1e3", 20), "Payments API", "a, b", "größe"} {
+		p := &past.Past{Dependency: name, Clients: 1, Width: time.Second, Bins: make([]past.Bin, 4)}
+		for i := range 40 {
+			p.Rows = append(p.Rows, past.Row{At: time.Duration(i) * 100 * time.Millisecond, Took: 10 * time.Millisecond, Status: 200})
+		}
+		for _, changes := range [][]policyfile.Change{nil, {{Path: "timeout.call", Value: "2s"}}} {
+			w, err := newWorld(p, changes)
+			if err != nil {
+				t.Errorf("%q: %v", name, err)
+				continue
+			}
+			if _, _, err := (&request{out: filepath.Join(t.TempDir(), "x.yaml")}).try(t.Context(), w); err != nil {
+				t.Errorf("%q: %v", name, err)
+			}
 		}
 	}
 }

@@ -51,8 +51,11 @@ func serviceName(dependency string) string {
 		return '-'
 	}, strings.ToLower(dependency))
 	name = strings.Trim(name[:min(len(name), 40)], "-_")
-	if name == "" {
+	switch {
+	case name == "":
 		return "dependency"
+	case name[0] <= '9' || name == "null": // no names in a scenario
+		return "service-" + name[:min(len(name), 32)]
 	}
 	return name
 }
