@@ -29,7 +29,7 @@ func saying(s fleet.Store, open []string) fleet.Store {
 	}}
 }
 
-// Nobody is two witnesses.
+// A process is one witness.
 func TestOneThatRepeatsItselfIsOneWitness(t *testing.T) {
 	for liars, want := range []policy.BreakerState{policy.StateClosed, policy.StateClosed, policy.StateOpen} {
 		synctest.Test(t, func(t *testing.T) {
@@ -61,7 +61,7 @@ func letters(rng *rand.Rand, n int) string {
 	return base64.RawURLEncoding.EncodeToString(raw)[:n]
 }
 
-// What is believed goes into one record, without which nobody has a share.
+// What is believed goes into one record, without which no process has a share.
 func TestThoseThatSayTooMuchStopNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, rng := fleettest.NewMemory(), rand.New(rand.NewPCG(1, 2))

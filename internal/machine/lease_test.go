@@ -300,7 +300,7 @@ func TestAPlainCallBeginsByNoShareThatHasEnded(t *testing.T) {
 		var c Short
 		var ticket Ticket
 		if BeginShort(&c, s, r, second, 0, 0); SendShort(&c, &ticket) {
-			t.Errorf("%s: it is sent, and the share that is left is none", name)
+			t.Errorf("%s: it is sent, and the share has no turn left", name)
 		}
 		var whole Call
 		Resume(&whole, &c, &Params{}, false)

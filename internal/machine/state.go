@@ -278,8 +278,8 @@ func (s *State) eachPartition(f func(p *partition, name string)) {
 	}
 }
 
-// anyPartition is eachPartition in no order: to sort ten thousand names several times a second costs more than to look at them.
-func (s *State) anyPartition(f func(p *partition)) {
+// anyPartition is eachPartition of s in no order: to sort ten thousand names several times a second costs more than to look at them.
+func anyPartition(s *State, f func(p *partition)) {
 	f(&s.main)
 	if ps := s.partitions(); ps != nil {
 		ps.any(func(p *namedPartition) { f(&p.partition) })

@@ -53,7 +53,7 @@ func quotaWants(s *State, now clock.Instant, r *Rules) []QuotaWants {
 	for i, q := range r.Policy.RateLimit.Quotas {
 		all[i].Unit, all[i].Span = q.Unit, q.Span
 	}
-	s.anyPartition(func(p *partition) {
+	anyPartition(s, func(p *partition) {
 		g := p.quotas.Load()
 		if g == nil {
 			return

@@ -8,7 +8,7 @@ import (
 )
 
 // Where one of fifty wants four fifths of all, the others have all that they want, and may start six turns at once (ADR 158). The worst
-// second is the one in which all want five times as much in one moment, and worse still if nobody called in the second before.
+// second is the one in which all want five times as much in one moment, and worse still if no call came in the second before.
 func TestTheWorstSecondOfSmallShares(t *testing.T) {
 	const moment = 40
 	for _, c := range []struct {

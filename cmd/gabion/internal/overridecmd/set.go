@@ -126,7 +126,7 @@ func (c *call) order(ctx context.Context, o fleet.Override) error {
 	return err
 }
 
-// misses says who an override does not reach: nobody, where the fleet or the dependency has another name. It is in force all the same, for
+// misses says who an override does not reach: no process at all, where the fleet or the dependency has another name. It is in force all the same, for
 // those that start later.
 func (c *call) misses(ctx context.Context, dependency string) string {
 	v, err := fleetlook.Look(ctx, c.store, c.Fleet)
