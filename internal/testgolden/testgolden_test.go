@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// tester keeps what it is told. Its Fatal ends the goroutine, as that of a test does.
+// tester keeps what a test would print. Its Fatal ends the goroutine, as that of a test does.
 type tester struct {
 	testing.TB
 	said string
