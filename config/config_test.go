@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/internal/testgolden"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -447,14 +448,7 @@ func TestMistakesGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Parse("mistakes.yaml", text, env("SLOTS", "many"))
-	got := err.Error() + "\n"
-	if *update {
-		os.WriteFile("testdata/mistakes.golden", []byte(got), 0o644)
-	}
-	want, _ := os.ReadFile("testdata/mistakes.golden")
-	if got != string(want) {
-		t.Errorf("got:\n%s", got)
-	}
+	testgolden.File(t, "testdata/mistakes.golden", err.Error()+"\n")
 	var found Findings
 	if !errors.As(err, &found) || len(found) < 10 {
 		t.Errorf("%d findings", len(found))

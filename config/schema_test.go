@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"flag"
 	"go/ast"
 	"go/doc"
 	"go/parser"
@@ -18,11 +17,10 @@ import (
 
 	"github.com/gabion-go/gabion/internal/facts"
 	"github.com/gabion-go/gabion/internal/spelled"
+	"github.com/gabion-go/gabion/internal/testgolden"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
 )
-
-var update = flag.Bool("update", false, "write the generated files instead of comparing")
 
 // The schema is made from the structs and their doc comments, so that editors
 // show what pkg.go.dev shows.
@@ -35,16 +33,7 @@ func TestSchemaIsGenerated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got = append(got, '\n')
-	if *update {
-		if err := os.WriteFile("gabion.schema.json", got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if !bytes.Equal(got, Schema()) {
-		t.Error("gabion.schema.json is not what the structs say: run go generate ./config")
-	}
+	testgolden.File(t, "gabion.schema.json", string(got)+"\n")
 }
 
 // undocumented are fields whose meaning stands in their type's comment.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gabion-go/gabion/internal/testgolden"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -49,7 +50,8 @@ func TestTheDocumentSaysWhy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, list, found := strings.Cut(string(page), "<!-- why: written by go test ./config -update -->\n")
+	const mark = "<!-- why: written by go test ./config -update -->\n"
+	before, _, found := strings.Cut(string(page), mark)
 	if !found {
 		t.Fatal("docs/defaults.md has no place for the list")
 	}
@@ -62,15 +64,7 @@ func TestTheDocumentSaysWhy(t *testing.T) {
 	for _, s := range f.Explain("a") {
 		want.WriteString("| `" + s.Path + "` | " + s.Value + " | " + s.Why + " |\n")
 	}
-	if *update {
-		if err := os.WriteFile("../docs/defaults.md", []byte(before+"<!-- why: written by go test ./config -update -->\n"+want.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if list != want.String() {
-		t.Error("docs/defaults.md does not say what the code does: go test ./config -update")
-	}
+	testgolden.File(t, "../docs/defaults.md", before+mark+want.String())
 }
 
 // tables are those of settings on the pages about patterns: each names the settings, or
@@ -97,14 +91,7 @@ func TestThePatternsSayWhy(t *testing.T) {
 			head, _, _ := strings.Cut(old, "\n")
 			return head + "\n" + tableOf(t, name, f.Explain("a"), strings.Fields(parts[1])) + "<!-- end -->"
 		})
-		switch {
-		case *update && text != string(page):
-			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		case text != string(page):
-			t.Errorf("%s does not say what the code does: go test ./config -update", name)
-		}
+		testgolden.File(t, name, text)
 	}
 }
 

@@ -3,12 +3,10 @@ package dashboard
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -17,10 +15,9 @@ import (
 
 	"github.com/gabion-go/gabion"
 	breakers "github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/testgolden"
 	"github.com/gabion-go/gabion/policy"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 func newRegistry(t testing.TB, names ...string) *gabion.Registry {
 	t.Helper()
@@ -276,14 +273,7 @@ func TestStateGolden(t *testing.T) {
 			tile.(map[string]any)["history"] = history[len(history)-2:]
 		}
 		got, _ := json.MarshalIndent(f, "", "  ")
-		const file = "testdata/state.json"
-		if *update {
-			os.WriteFile(file, append(got, '\n'), 0o644)
-		}
-		want, _ := os.ReadFile(file)
-		if string(got)+"\n" != string(want) {
-			t.Errorf("%s differs (go test ./dashboard -update writes it):\n%s", file, got)
-		}
+		testgolden.File(t, "testdata/state.json", string(got)+"\n")
 	})
 }
 

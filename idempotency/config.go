@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -150,9 +151,9 @@ func negative(name string, bound int64) error {
 // resolved writes the defaults out. Its Header names are canonical.
 func (c Config) resolved() Config {
 	c.RunnerConfig = c.RunnerConfig.resolved()
-	c.MaxRequestBody, c.MaxResponseBody = or(c.MaxRequestBody, 1<<20), or(c.MaxResponseBody, 1<<20)
-	c.MismatchStatus = or(c.MismatchStatus, http.StatusUnprocessableEntity)
-	c.Docs = or(c.Docs, defaultDocs)
+	c.MaxRequestBody, c.MaxResponseBody = cmp.Or(c.MaxRequestBody, 1<<20), cmp.Or(c.MaxResponseBody, 1<<20)
+	c.MismatchStatus = cmp.Or(c.MismatchStatus, http.StatusUnprocessableEntity)
+	c.Docs = cmp.Or(c.Docs, defaultDocs)
 	if c.Methods == nil {
 		c.Methods = []string{http.MethodPost, http.MethodPatch}
 	}
@@ -161,14 +162,6 @@ func (c Config) resolved() Config {
 	}
 	c.Headers, c.FingerprintHeaders = canonicalNames(c.Headers), canonicalNames(c.FingerprintHeaders)
 	return c
-}
-
-func or[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
 }
 
 func canonicalNames(names []string) []string {

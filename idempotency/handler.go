@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -153,7 +154,7 @@ func (h *Handler) replay(w http.ResponseWriter, r *http.Request, id ID, res Resu
 		head[headerTrailer] = namesOf(res.Trailer)
 	}
 	sayLength(head, r, res)
-	w.WriteHeader(or(res.Status, http.StatusOK)) // Recover may not have set a status
+	w.WriteHeader(cmp.Or(res.Status, http.StatusOK)) // Recover may not have set a status
 	if len(res.Body) > 0 {
 		w.Write(res.Body)
 	}

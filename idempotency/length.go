@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 )
@@ -65,7 +66,7 @@ func (c *recorder) headLength() []Field {
 // (RFC 9112, section 6.3). An answer to HEAD has the length that was stored with it.
 func sayLength(head http.Header, r *http.Request, res Result) {
 	switch {
-	case !bodyAllowed(or(res.Status, http.StatusOK)), len(res.Trailer) > 0 && r.ProtoAtLeast(1, 1):
+	case !bodyAllowed(cmp.Or(res.Status, http.StatusOK)), len(res.Trailer) > 0 && r.ProtoAtLeast(1, 1):
 		delete(head, headerLength)
 	case r.Method != http.MethodHead:
 		head[headerLength] = []string{strconv.Itoa(len(res.Body))}

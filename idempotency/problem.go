@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -100,7 +101,7 @@ const problemType = "urn:gabion:idempotency:"
 
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, id ID, no refusal) {
 	kind := problems[no.problem]
-	status := or(no.status, kind.status)
+	status := cmp.Or(no.status, kind.status)
 	body := problemBody{Type: problemType + string(no.problem), Title: kind.title, Status: status}
 	if no.problem == problemNotRetained {
 		body.Original, body.Location = no.original.Status, location(no.original)

@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,12 +110,12 @@ func (c RunnerConfig) Validate() error {
 }
 
 func (c RunnerConfig) resolved() RunnerConfig {
-	c.Lease = or(c.Lease, 30*time.Second)
-	c.MaxExecution = or(c.MaxExecution, 5*time.Minute)
-	c.Retention = or(c.Retention, 24*time.Hour)
-	c.StoreTimeout = or(c.StoreTimeout, 2*time.Second)
-	c.WaitersPerKey, c.Waiters = or(c.WaitersPerKey, 64), or(c.Waiters, 1024)
-	c.Name = or(c.Name, "idempotency")
+	c.Lease = cmp.Or(c.Lease, 30*time.Second)
+	c.MaxExecution = cmp.Or(c.MaxExecution, 5*time.Minute)
+	c.Retention = cmp.Or(c.Retention, 24*time.Hour)
+	c.StoreTimeout = cmp.Or(c.StoreTimeout, 2*time.Second)
+	c.WaitersPerKey, c.Waiters = cmp.Or(c.WaitersPerKey, 64), cmp.Or(c.Waiters, 1024)
+	c.Name = cmp.Or(c.Name, "idempotency")
 	return c
 }
 

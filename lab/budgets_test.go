@@ -1,14 +1,12 @@
 package lab
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write the table of docs/budgets.md anew")
+	"github.com/gabion-go/gabion/internal/testgolden"
+)
 
 // budgetWorld has two fleets with as many calls each: few clients with many calls, and many
 // with few. What they call can do far more than they ask, so that nothing but its faults
@@ -47,22 +45,7 @@ func TestTheTableOfBudgets(t *testing.T) {
 		fmt.Fprintf(&table, "| `%s` | %.2f, %.2f | %.0f, %.0f %% | %.1f, %.1f %% |\n", shape, outage("amplification", "busy-db"), outage("amplification", "sparse-db"),
 			100*blip("goodput", "busy"), 100*blip("goodput", "sparse"), 100*steady("goodput", "busy"), 100*steady("goodput", "sparse"))
 	}
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(text), begins)
-	old, after, closed := strings.Cut(rest, ends)
-	if !ok || !closed {
-		t.Fatal("docs/budgets.md has no place for the table")
-	}
-	if *update {
-		if err := os.WriteFile(page, []byte(before+begins+table.String()+ends+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if old != table.String() {
-		t.Errorf("docs/budgets.md does not say what the lab says; with -args -update it does\n got %s\nwant %s", old, &table)
-	}
+	testgolden.Part(t, page, begins, ends, table.String())
 }
 
 // runBudget runs the world once, and returns what its figures are in the time of trouble.

@@ -2,16 +2,15 @@ package main
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
-)
 
-var updateLinting = flag.Bool("update-linting", false, "write into docs/linting.md what its commands print")
+	"github.com/gabion-go/gabion/internal/testgolden"
+)
 
 // words splits a command as a shell does, with double quotes.
 func words(line string) (all []string) {
@@ -59,14 +58,5 @@ func TestTheOutputInLinting(t *testing.T) {
 	if shown < 3 {
 		t.Errorf("only %d commands are shown", shown)
 	}
-	if now == string(page) {
-		return
-	}
-	if !*updateLinting {
-		t.Errorf("docs/linting.md shows other output than its commands print; go test -run TestTheOutputInLinting . -args -update-linting writes it:\n%s", now)
-		return
-	}
-	if err := os.WriteFile(target, []byte(now), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testgolden.File(t, target, now)
 }

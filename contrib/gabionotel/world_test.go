@@ -3,9 +3,7 @@ package gabionotel_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,6 +19,7 @@ import (
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/contrib/gabionotel"
+	"github.com/gabion-go/gabion/internal/testgolden"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -132,25 +131,11 @@ func attributes(as []attribute.KeyValue) string {
 	return b.String()
 }
 
-var update = flag.Bool("update", false, "write testdata anew")
-
 // want compares the spans with those in testdata.
 func (x *exporter) want(t *testing.T, name string) {
 	t.Helper()
 	file := filepath.Join("testdata", strings.ReplaceAll(strings.ReplaceAll(name, ",", ""), " ", "-")+".txt")
-	got := x.tree()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("the spans are\n%s\nwant\n%s", got, want)
-	}
+	testgolden.File(t, file, x.tree())
 }
 
 // scripted is work that does these steps in turn, by the attempt's number.

@@ -2,16 +2,16 @@ package quota
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gabion-go/gabion/internal/testgolden"
 )
 
 // run is a fleet of processes that call a provider by one client in one way.
@@ -149,8 +149,6 @@ func runs() (all []run) {
 	return all
 }
 
-var update = flag.Bool("update", false, "write the table of docs/quotas.md")
-
 // A quota is kept and used by one, ten and fifty processes that begin at once, whatever client they have and however
 // wrong their estimates are.
 //
@@ -161,7 +159,7 @@ func TestProcessesThatShareAQuota(t *testing.T) {
 	t.Run("rows", func(t *testing.T) {
 		for i, r := range all {
 			ours := r.way.name == withWords.name || r.way.name == agreed.name
-			if !*update && (!ours || testing.Short() && (r.client.name != netHTTP.name || r.wrong != 1)) {
+			if !testgolden.Updating() && (!ours || testing.Short() && (r.client.name != netHTTP.name || r.wrong != 1)) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%d %s, %s, %s", r.processes, r.client.name, r.way.name, wrongly(r.wrong)), func(t *testing.T) {
@@ -179,19 +177,6 @@ func TestProcessesThatShareAQuota(t *testing.T) {
 			})
 		}
 	})
-	if *update {
-		const page, begins, ends = "../../docs/quotas.md", "<!-- written by: go test ./e2e/quota -args -update -->\n", "<!-- end -->"
-		old, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		before, rest, found := strings.Cut(string(old), begins)
-		_, after, ended := strings.Cut(rest, ends)
-		if !found || !ended {
-			t.Fatal(page + " has no place for the table")
-		}
-		if err := os.WriteFile(page, []byte(before+begins+heading+"\n"+strings.Join(rows, "\n")+"\n"+ends+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	const page, begins, ends = "../../docs/quotas.md", "<!-- written by: go test ./e2e/quota -args -update -->\n", "<!-- end -->"
+	testgolden.Measured(t, page, begins, ends, heading+"\n"+strings.Join(rows, "\n")+"\n")
 }

@@ -3,18 +3,16 @@ package sdk
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"testing"
 	"testing/cryptotest"
 	"testing/synctest"
 	"time"
-)
 
-var update = flag.Bool("update", false, "write the tables of docs/sdks.md")
+	"github.com/gabion-go/gabion/internal/testgolden"
+)
 
 // client is what the matrix compares: an SDK and the ways to use it.
 type client struct {
@@ -152,7 +150,7 @@ func TestNoSDKIsWorseOffUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	if *update && !testing.Short() {
+	if !testing.Short() {
 		written(t, tables)
 	}
 }
@@ -195,27 +193,16 @@ func (c *client) hold(t *testing.T, name string, alone, got result, gives float6
 // written puts the tables where the page has them.
 func written(t *testing.T, tables map[bool]*bytes.Buffer) {
 	const page, begins, ends = "../../docs/sdks.md", "<!-- written by: go test -run UnderLoad ./e2e/sdk -args -update -->\n", "<!-- end -->\n"
-	old, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, found := strings.Cut(string(old), begins)
-	_, after, ended := strings.Cut(rest, ends)
-	if !found || !ended {
-		t.Fatal(page + " has no place for the tables")
-	}
 	var head strings.Builder
 	for _, tr := range troubles {
 		head.WriteString(" " + tr.name + " |")
 	}
-	text := before + begins
+	var text string
 	for _, closed := range []bool{false, true} {
 		title := map[bool]string{false: "Open loop", true: "Closed loop"}[closed]
 		text += "| " + title + " | |" + head.String() + "\n|---|---|" + strings.Repeat("--:|", len(troubles)) + "\n" + tables[closed].String() + "\n"
 	}
-	if err := os.WriteFile(page, []byte(text+ends+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testgolden.Measured(t, page, begins, ends, text)
 }
 
 // clients are those of the matrix. Those without HTTP are cheap.

@@ -2,15 +2,14 @@ package conformance
 
 import (
 	"errors"
-	"flag"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-)
 
-var update = flag.Bool("update", false, "write testdata/decisions.txt and docs/conformance.md anew")
+	"github.com/gabion-go/gabion/internal/testgolden"
+)
 
 const decisions = "testdata/decisions.txt"
 
@@ -30,7 +29,7 @@ func TestCases(t *testing.T) {
 			if c.Check == nil {
 				anew.WriteString("\n## " + c.name() + "\n" + strings.Join(v.Log.Sorted(), "\n") + "\n")
 			}
-			if c.Check != nil || !*update {
+			if c.Check != nil || !testgolden.Updating() {
 				judgeLog(t, "virtual", &c, v.Log, want)
 			}
 			l := live(t, &c)
@@ -39,8 +38,8 @@ func TestCases(t *testing.T) {
 			}
 		})
 	}
-	if *update && !t.Failed() {
-		write(t, decisions, anew.String())
+	if testgolden.Updating() && !t.Failed() {
+		testgolden.File(t, decisions, anew.String())
 	}
 }
 
@@ -99,7 +98,7 @@ func judgeLog(t *testing.T, run string, c *Case, l Log, want map[string][]string
 func readDecisions(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(decisions)
-	if err != nil && !(*update && errors.Is(err, os.ErrNotExist)) {
+	if err != nil && !(testgolden.Updating() && errors.Is(err, os.ErrNotExist)) {
 		t.Fatal(err)
 	}
 	logs := map[string][]string{}
@@ -113,11 +112,4 @@ func readDecisions(t *testing.T) map[string][]string {
 		}
 	}
 	return logs
-}
-
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
 }

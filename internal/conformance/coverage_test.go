@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gabion-go/gabion/internal/testgolden"
 	"github.com/gabion-go/gabion/internal/testrace"
 )
 
@@ -306,12 +307,5 @@ func (c cover) where() string {
 
 func checkPage(t *testing.T) {
 	t.Helper()
-	const path = "../../docs/conformance.md"
-	if *update {
-		write(t, path, page())
-		return
-	}
-	if text, err := os.ReadFile(path); err != nil || string(text) != page() {
-		t.Errorf("docs/conformance.md is not up to date (%v): run go test ./internal/conformance -update", err)
-	}
+	testgolden.File(t, "../../docs/conformance.md", page())
 }

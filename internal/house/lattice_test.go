@@ -133,6 +133,7 @@ var plan = map[string]room{
 	"internal/mutate":          {floor: basement},
 	"internal/report":          {floor: basement},
 	"internal/testclock":       {floor: basement},
+	"internal/testgolden":      {floor: basement},
 	"internal/testproxy":       {floor: basement},
 	"internal/testrace":        {floor: basement},
 	"internal/testservers":     {floor: basement},

@@ -1,15 +1,13 @@
 package lint
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write the table of docs/lint.md")
+	"github.com/gabion-go/gabion/internal/testgolden"
+)
 
 // pitfalls are those of SPEC K, in its order, and which rules find them.
 var pitfalls = []struct{ text, rules string }{
@@ -77,13 +75,5 @@ func TestTheTableOfRules(t *testing.T) {
 	if !strings.Contains(page, marks) {
 		t.Fatal("docs/lint.md has no place for the tables")
 	}
-	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if page != want {
-		t.Error("docs/lint.md is not what the rules say: go test ./lint -run TestTheTableOfRules -args -update")
-	}
+	testgolden.File(t, path, want)
 }

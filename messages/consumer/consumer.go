@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,9 +121,9 @@ func New(d *gabion.Dependency, store idempotency.Store, o Options) (*Consumer, e
 		return nil, errors.New("consumer: the dependency is nil")
 	}
 	c := &Consumer{d: d, seen: adapter.Of(d), store: store, options: o, made: time.Now(), stream: o.Inbox.Stream}
-	c.options.Group = or(o.Group, d.Name())
-	c.options.LetterTimeout = or(o.LetterTimeout, 5*time.Second)
-	c.options.Grace = or(o.Grace, 5*time.Second)
+	c.options.Group = cmp.Or(o.Group, d.Name())
+	c.options.LetterTimeout = cmp.Or(o.LetterTimeout, 5*time.Second)
+	c.options.Grace = cmp.Or(o.Grace, 5*time.Second)
 	var wrong error
 	if o.LetterTimeout < 0 {
 		wrong = fmt.Errorf("letter timeout: %v is negative", o.LetterTimeout)
@@ -135,7 +136,7 @@ func New(d *gabion.Dependency, store idempotency.Store, o Options) (*Consumer, e
 		wrong = errors.Join(wrong, unsaid)
 	}
 	c.options.Inbox.Guarantee = o.Inbox.Guarantee
-	o.Inbox.GiveUpAfter = or(o.GiveUpAfter, 15*time.Minute)
+	o.Inbox.GiveUpAfter = cmp.Or(o.GiveUpAfter, 15*time.Minute)
 	o.Inbox.Stream, o.Inbox.Retry = nil, c.seen.PolicyInForce().Retry // told by the Consumer; decided by Judge
 	in, err := inbox.New(c.options.Group, store, o.Inbox)
 	if c.inbox = in; errors.Join(wrong, err) != nil {
@@ -158,14 +159,6 @@ func (o *Options) guarantee() (idempotency.Guarantee, error) {
 		return 0, fmt.Errorf("guarantee: it is %v, and %v in Inbox", g, o.Inbox.Guarantee)
 	}
 	return g, nil
-}
-
-func or[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
 }
 
 func (c *Consumer) logger() *slog.Logger {

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -104,7 +105,7 @@ func (h *handling) handle() inbox.Disposition {
 	if h.m.Extend != nil { // from the start: an attempt may wait for its slot
 		var stop func()
 		o := &h.c.options.Inbox
-		h.alive, stop = inbox.KeepVisible(h.caller, inbox.Visibility{Timeout: or(h.lease, or(h.m.Visibility, o.Visibility)), Max: o.MaxExecution}, h.m.Extend)
+		h.alive, stop = inbox.KeepVisible(h.caller, inbox.Visibility{Timeout: cmp.Or(h.lease, cmp.Or(h.m.Visibility, o.Visibility)), Max: o.MaxExecution}, h.m.Extend)
 		defer stop()
 	}
 	a, err := gabion.Begin(h.alive, h.c.d, h.options()...)

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,8 +109,8 @@ func (c *redriving) run(ctx context.Context) error {
 
 // resolved puts the defaults in place of what is zero, or no number of such things.
 func (r Redrive) resolved() Redrive {
-	r.Workers = or(max(r.Workers, 0), 16)
-	r.Lease, r.Idle = or(max(r.Lease, 0), 30*time.Second), or(max(r.Idle, 0), 2*time.Second)
+	r.Workers = cmp.Or(max(r.Workers, 0), 16)
+	r.Lease, r.Idle = cmp.Or(max(r.Lease, 0), 30*time.Second), cmp.Or(max(r.Idle, 0), 2*time.Second)
 	return r
 }
 

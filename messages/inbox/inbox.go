@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,28 +107,20 @@ func (o Options) counts() error {
 }
 
 func (o Options) resolved() Options {
-	o.Lease = or(o.Lease, 30*time.Second)
-	o.MaxExecution = or(o.MaxExecution, 5*time.Minute)
-	o.Retention = or(o.Retention, or(o.BrokerRetention+o.DeadLetterRetention, defaultRetention))
+	o.Lease = cmp.Or(o.Lease, 30*time.Second)
+	o.MaxExecution = cmp.Or(o.MaxExecution, 5*time.Minute)
+	o.Retention = cmp.Or(o.Retention, cmp.Or(o.BrokerRetention+o.DeadLetterRetention, defaultRetention))
 	p, _ := policy.Preset("message-queue")
-	p.Retry.Attempts = or(o.Retry.Attempts, p.Retry.Attempts)
-	p.Retry.Backoff = or(o.Retry.Backoff, p.Retry.Backoff)
+	p.Retry.Attempts = cmp.Or(o.Retry.Attempts, p.Retry.Attempts)
+	p.Retry.Backoff = cmp.Or(o.Retry.Backoff, p.Retry.Backoff)
 	p.Retry.Contention = o.Retry.Contention
 	attempts := p.Retry.Attempts
 	p.Retry.Attempts = min(attempts, terms.MaxSends) // as far as a policy goes
 	o.Retry = p.Resolved().Retry
 	o.Retry.Attempts = attempts
-	o.MaxPayload = or(o.MaxPayload, 16<<20)
-	o.Visibility = or(o.Visibility, 30*time.Second)
+	o.MaxPayload = cmp.Or(o.MaxPayload, 16<<20)
+	o.Visibility = cmp.Or(o.Visibility, 30*time.Second)
 	return o
-}
-
-func or[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
 }
 
 // counter returns what counts failed runs under Tx.
@@ -168,7 +161,7 @@ func New(group string, store idempotency.Store, o Options) (*Inbox, error) {
 		err = errors.Join(err, errors.New("the group is missing: say which consumers share the messages"))
 	}
 	in := &Inbox{scope: scopeOf(group), options: o.resolved(), made: time.Now()}
-	in.options.Name = or(in.options.Name, group)
+	in.options.Name = cmp.Or(in.options.Name, group)
 	if err == nil {
 		in.runner, err = idempotency.NewRunner(store, in.options.runs())
 	}

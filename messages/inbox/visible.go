@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,9 +26,9 @@ type Visibility struct {
 }
 
 func (v Visibility) resolved() Visibility {
-	v.Timeout = or(v.Timeout, 30*time.Second)
-	v.Every = or(v.Every, v.Timeout/3)
-	v.Max = or(v.Max, 5*time.Minute)
+	v.Timeout = cmp.Or(v.Timeout, 30*time.Second)
+	v.Every = cmp.Or(v.Every, v.Timeout/3)
+	v.Max = cmp.Or(v.Max, 5*time.Minute)
 	return v
 }
 

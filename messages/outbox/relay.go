@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,21 +64,13 @@ func (o RelayOptions) resolved(table string) (RelayOptions, error) {
 		return o, fmt.Errorf("outbox: a lease of %v is too short to be renewed in time: at least 1 s", o.Lease)
 	}
 	host, _ := os.Hostname() // only a name for people
-	o.Batch, o.Poll, o.Lease = or(o.Batch, 500), or(o.Poll, time.Second), or(o.Lease, 15*time.Second)
-	o.MaxFailures, o.Backoff = or(o.MaxFailures, 10), or(o.Backoff, backoff.Equal(time.Second, 5*time.Minute))
-	o.Owner = or(o.Owner, fmt.Sprintf("%s/%d", host, os.Getpid()))
+	o.Batch, o.Poll, o.Lease = cmp.Or(o.Batch, 500), cmp.Or(o.Poll, time.Second), cmp.Or(o.Lease, 15*time.Second)
+	o.MaxFailures, o.Backoff = cmp.Or(o.MaxFailures, 10), cmp.Or(o.Backoff, backoff.Equal(time.Second, 5*time.Minute))
+	o.Owner = cmp.Or(o.Owner, fmt.Sprintf("%s/%d", host, os.Getpid()))
 	if o.Notify == nil {
 		o.Notify = logged(table)
 	}
 	return o, nil
-}
-
-func or[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
 }
 
 // A Relay publishes what was committed. Make one with [Outbox.Relay] and call Run. Safe for

@@ -2,11 +2,9 @@ package outlier
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +25,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/contrib/gabiongrpc"
+	"github.com/gabion-go/gabion/internal/testgolden"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -179,8 +178,6 @@ func (s side) play(t *testing.T, does func() error) (r result) {
 	return r
 }
 
-var update = flag.Bool("update", false, "write the table of docs/endpoints.md")
-
 // One of three servers is bad for a minute: with gabion at least 99.5 % are answered, p99 is at most twice as long as if all are well, and
 // at most 2 % of the attempts go there. Endpoints do that for one that is slow, too; a balancer of grpc-go's does not choose by time. Beside it stands what grpc-go does in the same minute.
 //
@@ -194,7 +191,7 @@ func TestOneOfThreeServersBesideGRPC(t *testing.T) {
 			break // the others are played in long runs
 		}
 		for _, s := range sides {
-			if !s.ours && !*update {
+			if !s.ours && !testgolden.Updating() {
 				continue
 			}
 			r := s.play(t, tr.does)
@@ -208,20 +205,6 @@ func TestOneOfThreeServersBesideGRPC(t *testing.T) {
 			}
 		}
 	}
-	if !*update {
-		return
-	}
 	const page, begins, ends = "../../../docs/endpoints.md", "<!-- written by: go test ./e2e/grpc/outlier -args -update -->\n", "<!-- end -->"
-	old, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, found := strings.Cut(string(old), begins)
-	_, after, ended := strings.Cut(rest, ends)
-	if !found || !ended {
-		t.Fatal(page + " has no place for the table")
-	}
-	if err := os.WriteFile(page, []byte(before+begins+table.String()+ends+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testgolden.Measured(t, page, begins, ends, table.String())
 }

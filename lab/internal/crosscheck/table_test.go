@@ -2,17 +2,13 @@ package crosscheck
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/gabion-go/gabion/internal/lint"
+	"github.com/gabion-go/gabion/internal/testgolden"
 )
-
-var update = flag.Bool("update", false, "write docs/crosscheck.md")
 
 // shown says what the lab plays for each rule that it can show, and what counts as failure.
 var shown = map[string][2]string{
@@ -104,13 +100,5 @@ func TestTheTableNamesEachRule(t *testing.T) {
 			t.Errorf("%s is no rule", c.rule)
 		}
 	}
-	const file = "../../../docs/crosscheck.md"
-	if *update {
-		if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if has, err := os.ReadFile(file); err != nil || !bytes.Equal(has, b.Bytes()) {
-		t.Errorf("%s is not what the rules say: run it with -update (%v)", strings.TrimPrefix(file, "../../../"), err)
-	}
+	testgolden.File(t, "../../../docs/crosscheck.md", b.String())
 }

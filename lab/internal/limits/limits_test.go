@@ -3,25 +3,17 @@ package limits
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/testgolden"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 	"github.com/gabion-go/gabion/policy"
 )
 
-var update = flag.Bool("update", false, "run all contenders, and write testdata/table.json and the table in docs/learned-limit.md")
-
-const (
-	golden   = "testdata/table.json"
-	document = "../../../docs/learned-limit.md"
-	opening  = "<!-- table: go test ./lab/internal/limits -args -update -->\n"
-	closing  = "<!-- end of table -->"
-)
+const golden = "testdata/table.json"
 
 func readTable(t *testing.T) (table Table) {
 	t.Helper()
@@ -37,7 +29,7 @@ func readTable(t *testing.T) (table Table) {
 }
 
 func TestUpdate(t *testing.T) {
-	if !*update {
+	if !testgolden.Updating() {
 		return // the golden is read by the other tests
 	}
 	table, err := Compare(1)
@@ -59,21 +51,7 @@ func TestUpdate(t *testing.T) {
 		t.Fatal(err)
 	}
 	text = bytes.ReplaceAll(append(text, '\n'), []byte("},{"), []byte("},\n{"))
-	if err := os.WriteFile(golden, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, _ := strings.Cut(string(page), opening)
-	_, after, found := strings.Cut(rest, closing)
-	if !found {
-		t.Fatalf("%s has no place for the table", document)
-	}
-	if err := os.WriteFile(document, []byte(before+opening+table.Markdown()+closing+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testgolden.File(t, golden, string(text))
 }
 
 func TestTheLearnedLimitHoldsAgainstTheBestFixedOne(t *testing.T) {
@@ -95,10 +73,7 @@ func TestTheLearnedLimitHoldsAgainstTheBestFixedOne(t *testing.T) {
 			}
 		}
 	}
-	page, err := os.ReadFile(document)
-	if err != nil || !strings.Contains(string(page), opening+table.Markdown()+closing) {
-		t.Errorf("docs/learned-limit.md has another table: go test ./lab/internal/limits -args -update (%v)", err)
-	}
+	testgolden.Part(t, "../../../docs/learned-limit.md", "<!-- table: go test ./lab/internal/limits -args -update -->\n", "<!-- end of table -->", table.Markdown())
 }
 
 // Where one piece of work in twenty is the longest by far, the share of the time in which the limit is

@@ -7,7 +7,6 @@ import (
 	"encoding/gob"
 	"encoding/xml"
 	"errors"
-	"flag"
 	"io"
 	"math"
 	"os"
@@ -21,11 +20,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/gabion-go/gabion/internal/testgolden"
 	"github.com/gabion-go/gabion/lab/internal/scenario"
 	"github.com/gabion-go/gabion/lab/internal/stat"
 )
-
-var update = flag.Bool("update", false, "write the golden reports anew")
 
 // played plays the storm once, and returns what makes copies of the study.
 func played(o scenario.Options) func() []byte {
@@ -97,19 +95,7 @@ func TestGolden(t *testing.T) {
 		study *scenario.Study
 	}{{"alone", alone()}, {"pair", pair()}, {"storm", real(t)}} {
 		for ending, got := range map[string]string{".html": content(html(t, c.study)), ".txt": terminal(t, c.study, Options{})} {
-			path := filepath.Join("testdata", c.name+ending)
-			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("%s differs from line %d on: look at the new one, and if it is right, go test ./lab/internal/report -args -update", path, firstDifference(got, string(want)))
-			}
+			testgolden.File(t, filepath.Join("testdata", c.name+ending), got)
 		}
 	}
 }
@@ -119,16 +105,6 @@ func TestGolden(t *testing.T) {
 func content(page string) string { return decoration.ReplaceAllString(page, "") }
 
 var decoration = regexp.MustCompile(`(?s)<style>.*?</style>|<script>.*?</script>|'sha256-[^']*'`)
-
-func firstDifference(a, b string) int {
-	as, bs := strings.Split(a, "\n"), strings.Split(b, "\n")
-	for i := range min(len(as), len(bs)) {
-		if as[i] != bs[i] {
-			return i + 1
-		}
-	}
-	return min(len(as), len(bs)) + 1
-}
 
 func TestTheSameStudyGivesTheSameBytes(t *testing.T) {
 	if html(t, pair()) != html(t, pair()) {

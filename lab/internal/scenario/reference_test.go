@@ -5,34 +5,23 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gabion-go/gabion/internal/testgolden"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 )
-
-const referenceFile = "../../../docs/lab-reference.md"
 
 // The reference is made of the tables and the structs by which files are read: it names all
 // that they know, and nothing else.
 func TestReferenceIsGenerated(t *testing.T) {
 	r := reference{t: t, docs: comments(t)}
 	r.all()
-	if *update {
-		if err := os.WriteFile(referenceFile, []byte(r.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	got, err := os.ReadFile(referenceFile)
-	if err != nil || string(got) != r.String() {
-		t.Errorf("docs/lab-reference.md is not what the code says (%v): go generate ./lab/internal/scenario", err)
-	}
+	testgolden.File(t, "../../../docs/lab-reference.md", r.String())
 }
 
 // reference is the document that is being written.

@@ -3,11 +3,9 @@ package scenario
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -15,11 +13,10 @@ import (
 	"testing"
 
 	"github.com/gabion-go/gabion/internal/outcome"
+	"github.com/gabion-go/gabion/internal/testgolden"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 )
-
-var update = flag.Bool("update", false, "write the generated files instead of comparing")
 
 // object keeps its keys sorted when it is written.
 type object map[string]any
@@ -30,16 +27,7 @@ func TestSchemaIsGenerated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got = append(got, '\n')
-	if *update {
-		if err := os.WriteFile("scenario.schema.json", got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if !bytes.Equal(got, schema) {
-		t.Error("scenario.schema.json is not what the structs say: go generate ./lab/internal/scenario")
-	}
+	testgolden.File(t, "scenario.schema.json", string(got)+"\n")
 	if bytes.Contains(got, []byte(`"description": ""`)) {
 		t.Error("a key has no description")
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/testgolden"
 )
 
 // run runs a scenario of testdata and returns its study and JSON.
@@ -52,20 +53,12 @@ var golden = []struct {
 // the digest of its JSON, and a line for each part of it: what is short as it is, and the digest of
 // what is long, which says where to look.
 func TestStudiesAreWhatTheyWere(t *testing.T) {
-	const file = "testdata/studies.txt"
 	var made strings.Builder
 	for _, c := range golden {
 		_, got := run(t, c.name, c.o)
 		fmt.Fprintf(&made, "%s: %s\n%s", c.name, digest(got), outline(t, "  ", got))
 	}
-	if *update {
-		if err := os.WriteFile(file, []byte(made.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(file); err != nil || string(want) != made.String() {
-		t.Errorf("the studies have changed: %v%s\nif that is meant: go test ./lab/internal/scenario -args -update", err, firstDifference([]byte(made.String()), want))
-	}
+	testgolden.File(t, "testdata/studies.txt", made.String())
 }
 
 func digest(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text)) }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,13 +11,12 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/gabion-go/gabion/internal/testgolden"
 	"github.com/gabion-go/gabion/lab/internal/family"
 	"github.com/gabion-go/gabion/lab/internal/opponent"
 	"github.com/gabion-go/gabion/lab/internal/scenario"
 	"github.com/gabion-go/gabion/policy"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // blip is a small world.
 const blip = `version: 1
@@ -87,19 +84,7 @@ func TestATinyTournamentIsTheGoldenOne(t *testing.T) {
 		if err := write(&b); err != nil {
 			t.Fatal(err)
 		}
-		path := filepath.Join("testdata", name)
-		if *update {
-			if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(b.Bytes(), want) {
-			t.Errorf("%s differs; go test -run Golden -update writes it anew:\n%s", name, b.Bytes())
-		}
+		testgolden.File(t, filepath.Join("testdata", name), b.String())
 	}
 }
 

@@ -1,7 +1,6 @@
 package advice
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"regexp"
@@ -9,9 +8,8 @@ import (
 	"testing"
 
 	"github.com/gabion-go/gabion/internal/lint"
+	"github.com/gabion-go/gabion/internal/testgolden"
 )
-
-var update = flag.Bool("update", false, "write the table of docs/lint.md; with GABION_SOAK=1")
 
 // soakRuns is how often each scenario of the library is played for each file. Most have more than
 // 50,000 calls, and both files meet the same ones.
@@ -33,7 +31,7 @@ func theTable(t *testing.T, results []result, long bool) {
 		"| rule | the file says | scenarios | answered in time, of 100 | requests for each needed | loses most |\n|---|---|--:|--:|--:|---|\n")
 	for i, r := range rows {
 		begin := fmt.Sprintf("| [%s](lint/%s.md) | `%s` |", r.rule, r.rule, r.says)
-		if !strings.Contains(string(text), begin) && !*update {
+		if !strings.Contains(string(text), begin) && !testgolden.Updating() {
 			t.Errorf("docs/lint.md does not have %s: GABION_SOAK=1 go test ./internal/advice -args -update, in cmd/gabion", begin)
 		}
 		x := results[i]
@@ -48,17 +46,10 @@ func theTable(t *testing.T, results []result, long bool) {
 	if !long {
 		return
 	}
-	want := table.ReplaceAllLiteralString(string(text), b.String())
-	switch {
-	case !table.Match(text):
-		t.Error("docs/lint.md has no place for the table")
-	case *update:
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	case want != string(text):
-		t.Error("docs/lint.md is not what the lab plays: run it with -update")
+	if !table.Match(text) {
+		t.Fatal("docs/lint.md has no place for the table")
 	}
+	testgolden.File(t, page, table.ReplaceAllLiteralString(string(text), b.String()))
 }
 
 // Why the proposals of the other rules are not played.

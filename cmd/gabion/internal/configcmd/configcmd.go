@@ -92,7 +92,7 @@ func (r *request) open(c *cobra.Command, words []string, most int) (f *config.Fi
 	if problem := r.problem(words, most); problem != "" {
 		return nil, cli.Wrongly(c, problem)
 	}
-	f, err := load(r.path)
+	f, err := Load(r.path)
 	var found config.Findings
 	switch {
 	case errors.As(err, &found):
@@ -118,7 +118,8 @@ func (r *request) problem(words []string, most int) string {
 	return ""
 }
 
-func load(path string) (*config.File, error) {
+// Load reads a file of policies, or standard input for -.
+func Load(path string) (*config.File, error) {
 	if path != "-" {
 		return config.Load(path)
 	}

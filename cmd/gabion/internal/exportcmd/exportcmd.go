@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/configcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/wholefile"
 	"github.com/gabion-go/gabion/config"
@@ -77,7 +78,7 @@ func (r *request) main(c *cobra.Command, words []string) int {
 	}
 	stderr := c.ErrOrStderr()
 	var found config.Findings
-	switch r.file, err = load(words[0]); {
+	switch r.file, err = configcmd.Load(words[0]); {
 	case errors.As(err, &found):
 		fmt.Fprintln(stderr, fold.Lines(found.Error()))
 		return cli.ExitFindings
@@ -125,17 +126,6 @@ func (r *request) problem(words []string) string {
 		return fmt.Sprintf("--host: %q has a blank", r.host)
 	}
 	return ""
-}
-
-func load(path string) (*config.File, error) {
-	if path != "-" {
-		return config.Load(path)
-	}
-	data, err := io.ReadAll(io.LimitReader(os.Stdin, 2<<20)) // Parse refuses more than half of it
-	if err != nil {
-		return nil, err
-	}
-	return config.Parse("stdin", data)
 }
 
 // names are the dependencies that are asked for.

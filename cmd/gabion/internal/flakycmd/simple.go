@@ -1,6 +1,7 @@
 package flakycmd
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -75,7 +76,7 @@ func (s *simple) text() string {
 		if share == "" {
 			return
 		}
-		all := append([]pair{{"kind", kind}, {"at", or(s.at, "0s")}, {"for", or(s.lasts, "744h")}, {"ramp", s.ramp}}, more...)
+		all := append([]pair{{"kind", kind}, {"at", cmp.Or(s.at, "0s")}, {"for", cmp.Or(s.lasts, "744h")}, {"ramp", s.ramp}}, more...)
 		if kind != "slow_body" {
 			all = append(all, pair{"share", share})
 		}
@@ -116,11 +117,4 @@ func word(is bool) string {
 		return "true"
 	}
 	return ""
-}
-
-func or(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }

@@ -1,6 +1,7 @@
 package lettercmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,7 +70,7 @@ func redrives(ctx context.Context, c *call) error {
 	}
 	for i := range all {
 		d := &all[i]
-		fmt.Fprintf(c.stdout, "%s  %s  %s  %s  by %s\n  %s\n", d.ID, stamp(d.Made), short(d.Group, 40), rateText(d.Rate), short(or(d.By, "-"), 40), standing(d))
+		fmt.Fprintf(c.stdout, "%s  %s  %s  %s  by %s\n  %s\n", d.ID, stamp(d.Made), short(d.Group, 40), rateText(d.Rate), short(cmp.Or(d.By, "-"), 40), standing(d))
 	}
 	if len(all) == 0 {
 		fmt.Fprintln(c.stdout, "no redrives")
@@ -117,7 +118,7 @@ func stop(ctx context.Context, c *call) error {
 	if d.State != deadletter.Driving {
 		return operator.Refusef("the redrive is %s", standing(&d))
 	}
-	if err := c.letters.Stop(ctx, d.ID, operator.Who(c.by), or(c.note, "stopped by hand")); err != nil {
+	if err := c.letters.Stop(ctx, d.ID, operator.Who(c.by), cmp.Or(c.note, "stopped by hand")); err != nil {
 		return err
 	}
 	if d, err = c.drive(ctx, d.Group, d.ID); err != nil {
@@ -205,7 +206,7 @@ func (c *call) ended(d *deadletter.Drive, unresolved int) error {
 	case d.State == deadletter.StoppedByItself:
 		return operator.Refusef("it stopped by itself: %s. %s again", d.Why, count(d.Total-d.Done, "letter waits", "letters wait"))
 	case d.State == deadletter.Stopped:
-		return operator.Refusef("it was stopped: %s. %s again", or(d.Why, "no reason given"), count(d.Total-d.Done, "letter waits", "letters wait"))
+		return operator.Refusef("it was stopped: %s. %s again", cmp.Or(d.Why, "no reason given"), count(d.Total-d.Done, "letter waits", "letters wait"))
 	case d.Failed > 0:
 		return operator.Refusef("%s again: gabion deadletter ls --group %s shows why", count(d.Failed, "letter failed and waits", "letters failed and wait"), d.Group)
 	}

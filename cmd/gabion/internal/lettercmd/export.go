@@ -1,6 +1,7 @@
 package lettercmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -170,7 +171,7 @@ func (c *call) printStats(all []statsRecord) {
 		fmt.Fprintf(c.stdout, "%s %7d %5d %7d %7d %7s %10s %8d\n", column(string(s.Group), 24), of(deadletter.Waiting),
 			of(deadletter.Taken), of(deadletter.Done), of(deadletter.Dropped), oldest, size(s.Bytes), s.Put)
 		for _, reason := range slices.Sorted(maps.Keys(s.ByReason)) {
-			fmt.Fprintf(c.stdout, "  %7d  %s%s\n", s.ByReason[reason], text(or(reason, "(others)")), unresolvedNote(reason, s.Unresolved))
+			fmt.Fprintf(c.stdout, "  %7d  %s%s\n", s.ByReason[reason], text(cmp.Or(reason, "(others)")), unresolvedNote(reason, s.Unresolved))
 		}
 	}
 }

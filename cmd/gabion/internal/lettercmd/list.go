@@ -1,6 +1,7 @@
 package lettercmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -109,7 +110,7 @@ func (t *table) add(l *deadletter.Letter) error {
 		last = short(l.Failures[n-1].Message, 60)
 	}
 	_, err := fmt.Fprintf(t.c.stdout, "%s %-20s %s %s %s%s %5d %s\n", column(string(l.ID), 32), stamp(l.Kept),
-		column(l.Group, 16), column(or(l.Key, "-"), 20), t.state(l.State.String()), column(why(l), 18), l.Attempts, last)
+		column(l.Group, 16), column(cmp.Or(l.Key, "-"), 20), t.state(l.State.String()), column(why(l), 18), l.Attempts, last)
 	return err
 }
 

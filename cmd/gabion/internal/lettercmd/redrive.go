@@ -1,6 +1,7 @@
 package lettercmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -261,7 +262,7 @@ func lasting(letters int, rate float64) string {
 // leftOut says what a redrive leaves out, and how that can be changed.
 func (c *call) leftOut(p *plan) {
 	if p.unresolved > 0 {
-		fmt.Fprintf(c.stderr, "left out: %s whose outcome is unknown. Find out what became of each, such as\n  gabion deadletter resolve %s --as done|nothing --note TEXT\n", count(p.unresolved, "letter", "letters"), or(string(p.example), "ID"))
+		fmt.Fprintf(c.stderr, "left out: %s whose outcome is unknown. Find out what became of each, such as\n  gabion deadletter resolve %s --as done|nothing --note TEXT\n", count(p.unresolved, "letter", "letters"), cmp.Or(string(p.example), "ID"))
 	}
 	for _, state := range slices.Sorted(maps.Keys(p.others)) {
 		fmt.Fprintf(c.stderr, "left out: %s\n", count(p.others[state], "letter that is "+state, "letters that are "+state))

@@ -1,6 +1,7 @@
 package lettercmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ func resolve(ctx context.Context, c *call) error {
 	case l.State == deadletter.Dropped || l.State == deadletter.Done && l.Resolved != deadletter.ResolvedAsDone:
 		return operator.Refusef("%s is %s already", l.ID, l.State)
 	case l.Resolved != deadletter.Unresolved && l.Resolved != to && !c.force:
-		return operator.Refusef("%s was resolved as %s by %s: %s. If that was wrong, say --force", l.ID, l.Resolved, or(text(l.By), "an unnamed operator"), text(l.Note))
+		return operator.Refusef("%s was resolved as %s by %s: %s. If that was wrong, say --force", l.ID, l.Resolved, cmp.Or(text(l.By), "an unnamed operator"), text(l.Note))
 	case l.Resolved != deadletter.Unresolved && l.Resolved != to:
 		if err := c.letters.Resolve(ctx, l.ID, deadletter.Unresolved, operator.Who(c.by), c.note); err != nil {
 			return err

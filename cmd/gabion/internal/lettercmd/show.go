@@ -1,6 +1,7 @@
 package lettercmd
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -165,7 +166,7 @@ func printFailures(w io.Writer, l *deadletter.Letter) {
 		if f.Attempt > 0 {
 			run = fmt.Sprint(f.Attempt)
 		}
-		fmt.Fprintf(w, "  %3s  %s  took %s  %s  %s\n       %s\n", run, stamp(f.At), f.Took.Round(time.Millisecond), or(text(f.Class), "-"), or(text(f.Reason), "-"), or(text(f.Message), "-"))
+		fmt.Fprintf(w, "  %3s  %s  took %s  %s  %s\n       %s\n", run, stamp(f.At), f.Took.Round(time.Millisecond), cmp.Or(text(f.Class), "-"), cmp.Or(text(f.Reason), "-"), cmp.Or(text(f.Message), "-"))
 	}
 }
 

@@ -30,14 +30,6 @@ func column(s string, width int) string {
 	return s + strings.Repeat(" ", width-utf8.RuneCountInString(s))
 }
 
-// or is the text, or what stands for none.
-func or(s, none string) string {
-	if s == "" {
-		return none
-	}
-	return s
-}
-
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return "-"
