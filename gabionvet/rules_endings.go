@@ -116,7 +116,7 @@ func workerEnds(c *check) {
 			if call == nil || !c.isRemote(call) && !isDynamic(c.unit, call) && !worksOut(c.unit, call) {
 				continue
 			}
-			c.report(branch.Body.List[len(branch.Body.List)-1], nil, "a failure of %s ends this worker, and not only its job: after as many failures as there are workers nothing receives from %s any more, and whoever sends to it waits for ever; "+
+			c.report(branch.Body.List[len(branch.Body.List)-1], nil, "a failure of %s ends this worker, and not only its job: after as many failures as there are workers nothing receives from %s any more, and a sender waits for ever; "+
 				"go on with the next job", source(call.Fun), source(loop.X))
 		}
 		return true
