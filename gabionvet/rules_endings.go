@@ -40,7 +40,7 @@ func shutdownNotAwaited(c *check) {
 	})
 }
 
-// shutsDown reports whether a goroutine ends a server, and tells nobody when that is done.
+// shutsDown reports whether a goroutine ends a server, and tells no other goroutine when that is done.
 func shutsDown(c *check, n *ast.GoStmt, of string) bool {
 	lit, is := n.Call.Fun.(*ast.FuncLit)
 	if !is {
