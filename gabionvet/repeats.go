@@ -17,8 +17,9 @@ type repeated struct {
 	what  string   // "this loop", "gabion.Do"
 	by    *region  // nil for a loop
 	loop  *retryLoop
-	hedge bool      // it runs while the first may still succeed
-	runs  []reached // what it calls
+	ch    types.Object // to which a hedge sends its result
+	hedge bool         // it runs while the first may still succeed
+	runs  []reached    // what it calls
 }
 
 // outside reports whether a variable is declared outside of what is repeated, and of what is followed from it.
@@ -117,12 +118,9 @@ func findHedges(u *unit, decl *ast.FuncDecl) {
 	}
 	for _, ch := range order {
 		h := found[ch]
-		if h.starts > 1 {
-			u.hedged = append(u.hedged, ch)
-		}
 		for _, work := range h.works {
 			if h.starts > 1 {
-				u.repeats = append(u.repeats, repeated{body: work.Body, node: work, what: "this hedge", hedge: true, runs: reach(u, work.Body)})
+				u.repeats = append(u.repeats, repeated{body: work.Body, node: work, what: "this hedge", hedge: true, ch: ch, runs: reach(u, work.Body)})
 			}
 		}
 	}

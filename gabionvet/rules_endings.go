@@ -40,7 +40,7 @@ func shutdownNotAwaited(c *check) {
 	})
 }
 
-// shutsDown reports whether a goroutine ends a server, and tells nobody when that is done.
+// shutsDown reports whether a goroutine ends a server, and tells no other goroutine when that is done.
 func shutsDown(c *check, n *ast.GoStmt, of string) bool {
 	lit, is := n.Call.Fun.(*ast.FuncLit)
 	if !is {
@@ -116,7 +116,7 @@ func workerEnds(c *check) {
 			if call == nil || !c.isRemote(call) && !isDynamic(c.unit, call) && !worksOut(c.unit, call) {
 				continue
 			}
-			c.report(branch.Body.List[len(branch.Body.List)-1], nil, "a failure of %s ends this worker, and not only its job: after as many failures as there are workers nothing receives from %s any more, and whoever sends to it waits for ever; "+
+			c.report(branch.Body.List[len(branch.Body.List)-1], nil, "a failure of %s ends this worker, and not only its job: after as many failures as there are workers nothing receives from %s any more, and a sender waits for ever; "+
 				"go on with the next job", source(call.Fun), source(loop.X))
 		}
 		return true

@@ -12,8 +12,8 @@ import (
 
 // answerNotTaken is G127.
 func answerNotTaken(c *check) {
-	for _, ch := range c.hedged {
-		node, at, is := parameterOfObject(c.unit, ch)
+	for _, r := range c.repeats {
+		node, at, is := parameterOfObject(c.unit, r.ch)
 		if !is {
 			continue
 		}

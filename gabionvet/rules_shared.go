@@ -64,7 +64,7 @@ func lockOfAllKeys(c *check) {
 				continue
 			}
 			if in, found := c.root.FindNode(call); found && lockedAt(c, in) == lock {
-				c.report(lock, nil, "the lock that is taken here is held while %s fetches one element of %s: when that is slow, whoever asks for any other element waits too, and so do those that would find theirs; "+
+				c.report(lock, nil, "the lock that is taken here is held while %s fetches one element of %s: when that is slow, a caller that asks for any other element waits too, and so do those that would find theirs; "+
 					"fetch without the lock, once for each key, and take it to keep the result", source(call.Fun), source(of))
 				break
 			}

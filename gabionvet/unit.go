@@ -42,7 +42,6 @@ type unit struct {
 	runners   map[ast.Node][]*ast.CallExpr // the calls that run a function
 	helpers   map[ast.Node]helper          // functions of this package that retry what they are given
 	repeats   []repeated
-	hedged    []types.Object // channels to which hedges send, and from which the first answer is taken
 }
 
 func newUnit(pass *analysis.Pass) *unit {
