@@ -16,7 +16,7 @@ type player struct {
 	*rand.Rand
 }
 
-// want returns what is wanted after a time of so many calls a second, and the least that was wanted on the way.
+// want returns what is wanted after a time of calls at a rate, in calls a second, and the least that was wanted on the way.
 func (p *player) want(rate float64, d, span time.Duration) (want, least float64) {
 	least = 1e9
 	for end := p.now.Add(d); p.now < end; {

@@ -85,7 +85,7 @@ func virtually(t *testing.T, plan string, seed uint64) (r *Report) {
 }
 
 // Ten seconds of the demo show what gabion prevents: the loop's retries are a storm, its orders are
-// charged twice, and its provider does not come back. Whoever sees the picture sees this soonest.
+// charged twice, and its provider does not come back. It is the first that a reader sees.
 func TestTenSecondsShowWhatGabionPrevents(t *testing.T) {
 	const seed = 1
 	r := virtually(t, defaultPlan, seed)

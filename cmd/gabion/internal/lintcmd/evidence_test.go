@@ -174,7 +174,7 @@ func TestSourcesProposeTheSame(t *testing.T) {
 	}
 }
 
-// A call that ends before answers that others waited for is told, and its attempts get all of it,
+// A call that ends before answers that others waited for is reported, and its attempts get all of it,
 // once.
 func TestACallThatEndsBeforeItsAnswersIsTold(t *testing.T) {
 	was := sourced{succeeded: 1200}

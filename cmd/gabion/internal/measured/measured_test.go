@@ -17,7 +17,7 @@ import (
 	"github.com/gabion-go/gabion/internal/recording"
 )
 
-// A share is told with two digits of what is less: not all of the calls are not 100 %.
+// A share has two digits of what is less: not all of the calls are not 100 %.
 func TestNotAllIsNot100Percent(t *testing.T) {
 	for x, want := range map[float64]string{
 		0: "0 %", 0.0123: "1.2 %", 0.32: "32 %", 0.5: "50 %", 0.7: "70 %", 0.986: "98.6 %", 0.995: "99.5 %", 99_999.0 / 100_000: "99.999 %", 1: "100 %",

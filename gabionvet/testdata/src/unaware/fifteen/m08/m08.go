@@ -28,7 +28,7 @@ func (p *pushPool) Start(ctx context.Context, workers int) {
 				if err := p.deliver(ctx, n); err != nil {
 					slog.ErrorContext(ctx, "push failed", "worker", id, "device", n.Device, "err", err)
 					p.dead(n, err)
-					// WRONG: a failed send ends the worker, not the job; after as many errors as workers nobody reads the queue and all producers hang
+					// WRONG: a failed send ends the worker, not the job; after as many errors as workers no worker reads the queue and all producers hang
 					return
 				}
 			}

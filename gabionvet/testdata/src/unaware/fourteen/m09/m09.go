@@ -30,7 +30,7 @@ func (s *orderStore) Place(ctx context.Context, id string, lines []orderLine) er
 			return err
 		}
 		for _, l := range lines {
-			// WRONG: inside the transaction a second connection of the same pool is needed; eight orders at once hold all eight and wait for a ninth: nobody goes on until the deadline kills them all
+			// WRONG: inside the transaction a second connection of the same pool is needed; eight orders at once hold all eight and wait for a ninth: none goes on until the deadline kills them all
 			cents, err := s.price(ctx, s.db, l.SKU)
 			if err != nil {
 				return err

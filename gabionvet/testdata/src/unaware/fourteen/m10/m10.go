@@ -36,7 +36,7 @@ func (p *apiProcess) Serve(ctx context.Context) error {
 		}
 	}()
 	slog.Info("listening", "addr", p.srv.Addr)
-	// WRONG: ListenAndServe returns as soon as Shutdown begins; nobody waits for it, so each deploy closes the database and exits under running requests
+	// WRONG: ListenAndServe returns as soon as Shutdown begins; main does not wait for it, so each deploy closes the database and exits under running requests
 	if err := p.srv.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve: %w", err)
 	}
