@@ -87,8 +87,8 @@ type BulkheadStats struct {
 //
 // Starving is bounded: a class that was overtaken 32 times in a row gets the
 // next slot. So under a flood from above it still has about one slot in 33, and
-// calls that matter less are slow instead of dead. In the line of a quota one turn
-// in ten is of a lower class.
+// calls that matter less are slow instead of dead. In the line of a quota the
+// higher class goes first, without a bound.
 //
 // Anything above PriorityNormal means high, anything below it low.
 type Priority int8

@@ -31,8 +31,7 @@ type level struct {
 	way   float64       // what they took
 
 	word  word
-	limit limit // as long as the server's word counts
-	trial trial
+	limit float64 // as the server says, as long as its word counts; zero: it does not
 
 	usual        float64 // height at the end of the last window
 	debt         float64 // still to be paid off before the next attempt may go
@@ -40,6 +39,7 @@ type level struct {
 	mine, theirs float64       // used lately, by words
 	unsure       float64       // by how much theirs may be wrong: what was out when the last word came
 	heard        clock.Instant // when the first of the words that follow each other closely came
+	bare         int           // words in a row that little is left, from attempts that were not refused
 	deaf         clock.Instant // until when no word counts
 	lies         int           // how often words have been found to be wrong since an attempt was last refused
 	bias         bias
@@ -70,8 +70,8 @@ const (
 
 // amount is how much there is: what is configured, or less if the server says so.
 func (l *level) amount() float64 {
-	if l.limit.counts > 0 && l.limit.counts < l.rules.Amount {
-		return l.limit.counts
+	if l.limit > 0 && l.limit < l.rules.Amount {
+		return l.limit
 	}
 	return l.rules.Amount
 }
@@ -103,8 +103,8 @@ func (l *level) spans(n float64) time.Duration {
 // refill brings the own count to now. What the server said of the amount ages as its words do: a call that
 // needs more would be refused for ever, and so would never hear another one.
 func (l *level) refill(now clock.Instant) {
-	if l.limit.counts > 0 && !l.fresh(now) {
-		l.limit.counts = 0
+	if l.limit > 0 && !l.fresh(now) {
+		l.limit = 0
 	}
 	if now <= l.at {
 		return
@@ -229,7 +229,7 @@ func (l *level) wait(now clock.Instant, want float64) time.Duration {
 		return l.rules.Span
 	}
 	d := l.until(now, min(want+l.care(part), part)-l.own, part)
-	if !l.fresh(now) || l.trial.tries(l, now) && l.trial.mayTry(l, now, want) {
+	if !l.fresh(now) {
 		return d
 	}
 	if l.word.until > now {
@@ -250,9 +250,6 @@ func (l *level) wait(now clock.Instant, want float64) time.Duration {
 // early reports whether an attempt that uses want would be too much before the first answer came: of all, or where there
 // are words, of a window.
 func (l *level) early(now clock.Instant, want float64, answered bool) bool {
-	if want > 0 && l.trial.crowded(l, now, want) {
-		return true
-	}
 	if answered && !(l.open && l.fresh(now) && max(l.word.at, l.ended) < l.begun) {
 		return false
 	}
@@ -293,7 +290,6 @@ func (l *level) take(now clock.Instant, want float64) {
 	if l.rules.Window && !l.open {
 		l.begin(now)
 	}
-	l.trial.begin(l, now, want)
 	l.own -= want
 	l.sum += want
 	l.debt += want
@@ -336,7 +332,7 @@ func (l *level) change(now clock.Instant, q policy.Quota) {
 	l.refill(now)
 	used := l.part(now) - l.own
 	if l.rules.Span != q.Span || l.rules.Window != q.Window {
-		l.open, l.word, l.debt, l.last, l.trial = false, word{}, 0, now.Add(-q.Span), trial{next: now}
+		l.open, l.word, l.debt, l.last = false, word{}, 0, now.Add(-q.Span)
 		if l.rules.Span > q.Span {
 			used = min(used, q.Amount)
 		}

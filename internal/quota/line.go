@@ -9,7 +9,6 @@ import (
 
 // line is who waits, in the order in which they go: by priority, and then by start-time fair queueing
 // (Goyal, Vin and Cheng, 1996) among tenants. A call costs its tenant the largest share of any quota that it needs.
-// One turn in some is of one with a lower priority than those that go, so that no priority waits for ever.
 //
 // The first of those that need a quota goes first, however much it needs: small ones don't overtake it
 // for ever, and as it needs no more than there is in all, it waits a span at most once it is first.
@@ -18,7 +17,6 @@ type line struct {
 	now     float64 // virtual time: the start of what was taken last
 	tenants map[string]turn
 	joined  uint64
-	passed  int // turns of others since one of a lower priority than theirs had one, or none waited
 }
 
 // turn is where a tenant is in virtual time.
@@ -31,17 +29,11 @@ type turn struct {
 const (
 	mostWaiting = 10_000 // a call past that is refused: joining looks at those ahead
 	mostTenants = 1_000  // whose turn is remembered
-	lowerTurn   = 10     // turns, of which one is of a lower priority if one waits
 )
 
 // compare orders two that wait.
 func compare(a, b *Reservation) int {
 	switch {
-	case a.raised != b.raised:
-		if a.raised {
-			return -1
-		}
-		return 1
 	case a.priority != b.priority:
 		return int(b.priority) - int(a.priority)
 	case a.start < b.start:
@@ -124,44 +116,8 @@ func (n *line) charge(r *Reservation) {
 	}
 }
 
-// pass counts the turn of r where others with a lower priority wait, and lets one of them go next after some turns.
-func (n *line) pass(r *Reservation) {
-	switch last := len(n.waiting) - 1; {
-	case r.raised || last < 0 || n.waiting[last].priority >= r.priority:
-		n.passed = 0
-		return
-	case n.passed < lowerTurn-2:
-		n.passed++
-		return
-	}
-	if i := n.lower(r); i >= 0 {
-		next := n.waiting[i]
-		n.waiting = slices.Delete(n.waiting, i, i+1)
-		next.raised = true
-		n.insert(next)
-	}
-	n.passed = 0
-}
-
-// lower is the one that came first of those that are first of a lower priority than r and need a quota that r needs too; -1 if
-// none is.
-func (n *line) lower(r *Reservation) (at int) {
-	at = -1
-	p := r.priority
-	for i, other := range n.waiting {
-		if other.raised || other.priority >= p || other.mask&r.mask == 0 {
-			continue
-		}
-		if p = other.priority; at < 0 || other.number < n.waiting[at].number {
-			at = i
-		}
-	}
-	return at
-}
-
 // took takes r out of the line, as it goes.
 func (n *line) took(r *Reservation) {
-	n.pass(r)
 	if r.state != waits {
 		if len(n.waiting) == 0 {
 			n.tenants = nil // all are even
@@ -194,7 +150,7 @@ func (n *line) leave(r *Reservation) {
 		n.tenants[r.tenant] = t
 		r.charged = false
 	}
-	r.state, r.raised = idle, false
+	r.state = idle
 }
 
 // wakes are those that are to ask again. There are no more firsts than quotas.

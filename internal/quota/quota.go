@@ -67,7 +67,7 @@ func New(now clock.Instant, quotas []policy.Quota) *Group {
 }
 
 func newLevel(now clock.Instant, q policy.Quota) *level {
-	l := &level{rules: q, at: now, paid: now, deaf: now, last: now.Add(-q.Span), ended: now, trial: trial{next: now}}
+	l := &level{rules: q, at: now, paid: now, deaf: now, last: now.Add(-q.Span), ended: now}
 	l.own = l.part(now)
 	return l
 }

@@ -26,7 +26,6 @@ type Reservation struct {
 	state   state
 	mask    uint8 // the quotas of which it needs something
 	charged bool  // its tenant counts it
-	raised  bool  // it goes before those with a higher priority: it has its turn
 	large   bool  // it needs more than there is in all
 	ended   bool
 	blamed  bool // the server said that a quota has not enough left for it
@@ -210,7 +209,7 @@ func (p *part) use(now clock.Instant, amount float64) {
 		l.bias.learn(p.estimate, p.want, amount)
 	}
 	p.want, p.spent = amount, true
-	if p.heard && l.limit.counts > 0 && amount > l.limit.counts && amount <= l.rules.Amount { // it took more than it says there is
+	if p.heard && l.limit > 0 && amount > l.limit && amount <= l.rules.Amount { // it took more than it says there is
 		l.disbelieve(now)
 	}
 }

@@ -27,14 +27,12 @@ func (l *level) hear(now clock.Instant, r *policy.Remaining, sum, want float64) 
 	}
 	l.refill(now)
 	l.pay(now)
-	l.limit.hear(r.Limit)
+	if r.Limit > 0 && r.Limit <= maxLimit {
+		l.limit = r.Limit
+	}
 	left := min(r.Left, l.amount())
 	if l.rules.Window && r.Reset > 0 && !r.Full && !l.turn(now, now.Add(min(r.Reset, l.rules.Span)), left) {
 		return false
-	}
-	l.trial.watch(l, now, left, sum, l.way-want)
-	if now < l.deaf {
-		return true
 	}
 	l.count(now, left, sum)
 	l.word = word{left: left, known: true, at: now, sum: sum, until: now}
@@ -63,6 +61,8 @@ func (l *level) turn(now, ends clock.Instant, left float64) bool {
 	l.ends = min(max(ends, first), l.begun.Add(span+span/slack))
 	return true
 }
+
+const maxLimit = 1e15
 
 // count learns from two words what others used in between. The server does not take attempts in the order in which they were sent,
 // so of those that are out a word may count any. What theirs is wrong by for that reason is the less of the next word: it
@@ -93,22 +93,18 @@ func (l *level) count(now clock.Instant, left, sum float64) {
 func (l *level) doubt(now clock.Instant, refused bool) {
 	switch {
 	case refused:
-		l.trial.bare, l.deaf, l.lies = 0, now, 0
-		l.limit.refused()
-		l.trial.rest(l, now)
-	case l.trial.on: // it says what the trial has used
+		l.bare, l.deaf, l.lies = 0, now, 0
 	case l.word.known && l.word.left <= l.amount()*cushion:
-		if l.trial.bare++; l.trial.bare >= mostBare {
+		if l.bare++; l.bare >= mostBare {
 			l.disbelieve(now)
 		}
 	default:
-		l.trial.bare = 0
+		l.bare = 0
 	}
 }
 
 // disbelieve lets no word count for a while.
 func (l *level) disbelieve(now clock.Instant) {
-	l.deaf = now.Add(deafFor << l.lies * l.rules.Span)
-	l.trial = trial{next: now, lied: l.sum}
+	l.bare, l.deaf = 0, now.Add(deafFor<<l.lies*l.rules.Span)
 	l.lies = min(l.lies+1, mostLies)
 }

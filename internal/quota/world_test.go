@@ -19,7 +19,6 @@ type provider struct {
 	silent bool    // it says nothing of what is left
 	lies   float64 // what it says is left, whatever is; below zero: the truth
 	grain  float64 // to which it rounds what it says; zero: it does not
-	others float64 // share of the amount that others leave at most, who use all that is above it; zero: there are none
 
 	left    float64
 	at      clock.Instant
@@ -36,9 +35,7 @@ func (p *provider) refill(now clock.Instant) {
 		return
 	}
 	p.left = min(p.amount, p.left+p.amount*float64(now.Sub(p.at))/float64(p.span))
-	if p.at = now; p.others > 0 {
-		p.left = min(p.left, p.others*p.amount)
-	}
+	p.at = now
 }
 
 func (p *provider) serve(now clock.Instant, cost float64) (left policy.Remaining, ok bool) {
@@ -75,9 +72,8 @@ type world struct {
 	now    clock.Instant
 	events events
 	groups []*Group
-	lie    func(*world) float64 // what the provider says is left; nil: see provider
-	late   time.Duration        // by which the last process begins after the others
-	taken  []int                // attempts by process, since the start
+	late   time.Duration // by which the last process begins after the others
+	taken  []int         // attempts by process, since the start
 }
 
 type event struct {
@@ -210,9 +206,6 @@ func (c *caller) send() {
 	back := 20*time.Millisecond + time.Duration(w.rand.Int64N(int64(100*time.Millisecond)))
 	w.in(there, func() {
 		left, ok := w.serve(w.now, used)
-		if w.lie != nil {
-			left.Left = w.lie(w)
-		}
 		w.in(back, func() {
 			if ok {
 				c.r.Spent(w.now, "tokens", used)
