@@ -3,10 +3,7 @@ package gabionproxy
 import (
 	"errors"
 	"net"
-	"os"
 	"testing"
-	"testing/synctest"
-	"time"
 )
 
 // failing is a listener whose first Accepts fail, as where descriptors are used up.
@@ -43,25 +40,4 @@ func TestAnAcceptThatFailsTakesNoPlace(t *testing.T) {
 	if len(l.slots) != 0 {
 		t.Error("a connection that was closed has a place")
 	}
-}
-
-// net/http ends its watch over a client after each request, and waits for that.
-func TestTheWatchOverAClientEndsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, err := newBounded(&failing{}, 1).Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan error)
-		go func() {
-			_, err := c.Read(make([]byte, 1))
-			ended <- err
-		}()
-		synctest.Wait()
-		begun := time.Now()
-		c.SetReadDeadline(time.Unix(1, 0))
-		if err := <-ended; !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begun) != 0 {
-			t.Error(err, time.Since(begun))
-		}
-	})
 }

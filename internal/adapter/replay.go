@@ -15,7 +15,8 @@ type Replay interface {
 	// Fixed says why GetBody has nothing more to give. Nil means that it has.
 	Fixed() error
 
-	// Whole reports whether all of the body is remembered, so that no reader waits.
+	// Whole reports whether all of the body has been read from the client, so that no reader waits. Fixed says
+	// whether it can be sent again.
 	Whole() bool
 }
 

@@ -212,11 +212,13 @@ func (t *Transport) exchange(c *conn, req *http.Request) (*http.Response, error)
 	ctx := req.Context()
 	x := &exchange{t: t, c: c, from: c, ctx: ctx, r: readers.Get().(*bufio.Reader)}
 	x.r.Reset((*source)(x))
-	c.left, c.got, c.busy = headerLimit, false, x
+	c.left, c.got, c.busy = headerLimit, false, nil
 	c.wrote.Store(false)
 	short := bodiless(req) || whole(req)
 	hurries := short && x.hurries()
-	if !hurries {
+	if hurries {
+		c.busy = x
+	} else {
 		x.watch()
 	}
 	if short {

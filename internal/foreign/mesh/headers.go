@@ -14,7 +14,7 @@ var ruling = map[string]bool{
 	"x-envoy-upstream-rq-timeout-ms": true, "x-envoy-upstream-rq-per-try-timeout-ms": true,
 }
 
-// headers names the places where a file writes such a header into requests: as a key, or as the name of one to add.
+// headers names the places where a file writes such a header into requests: as a key, or as the name of one to add. A match only reads it.
 func headers(w *foreign.Walker, t *yamlstrict.Tree, path string) {
 	for _, item := range t.Items {
 		headers(w, item, path+"[]")
@@ -28,7 +28,7 @@ func headers(w *foreign.Walker, t *yamlstrict.Tree, path string) {
 			v := &foreign.Value{Path: at, Key: p.Key, Tree: p.Value}
 			w.Remark(v, foreign.Lost, "the header "+header+" counts there before what the route says, and is not read: write its value as the route's")
 		}
-		if name != "response" && name != "response_headers_to_add" && name != "responseHeadersToAdd" {
+		if name != "match" && name != "response" && name != "response_headers_to_add" && name != "responseHeadersToAdd" {
 			headers(w, p.Value, at)
 		}
 	}

@@ -43,7 +43,7 @@ too; '*' is all of them. ACTION is one of
   --for DURATION   how long, at most 24h; it has to be given
   --why TEXT       a reason or a ticket, for the audit; it has to be given
   --who NAME       who does so (default: the user and the machine)
-  --all            in all processes of the fleet: so it is, also without it
+  --all            in all processes of the fleet, which is the default
 ` + fleetstore.Usage + `  --json           print JSON
 
 Exit codes: 0 done, 1 refused: the store does not let the user do so, or nothing

@@ -153,7 +153,7 @@ func (c *call) misses(ctx context.Context, dependency string) string {
 	if s := suggest.Nearest(dependency, slices.Sorted(maps.Keys(names))); s != "" {
 		near = "; did you mean " + operator.Text(s) + "?"
 	}
-	return fmt.Sprintf("none of the %d members has a dependency %s%s", members, operator.Text(dependency), near)
+	return fmt.Sprintf("no member has a dependency %s%s", operator.Text(dependency), near)
 }
 
 func lift(ctx context.Context, c *call) error {

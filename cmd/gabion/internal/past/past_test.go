@@ -65,7 +65,6 @@ func TestSmallSources(t *testing.T) {
 	}
 }
 
-// A mistake is reported with the file, the place and what to do.
 // A deployment replaces processes: those that are gone and those that came are not there at once.
 func TestProcessesAreCountedThatWereThereAtOnce(t *testing.T) {
 	var b strings.Builder
@@ -93,6 +92,7 @@ func TestProcessesAreCountedThatWereThereAtOnce(t *testing.T) {
 	}
 }
 
+// A mistake is reported with the file, the place and what to do.
 func TestWhatCannotBeReplayed(t *testing.T) {
 	for _, c := range []struct{ fact, text, want string }{
 		{"nothing", "", "x is empty: name a recording"},

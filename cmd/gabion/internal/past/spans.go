@@ -181,8 +181,7 @@ func (s *spans) span(v *span, instance string) error {
 	default:
 		return nil
 	}
-	s.instances.saw(instance, int64(v.Start))
-	s.instances.saw(instance, int64(v.End))
+	s.instances.saw(instance, int64(v.Start), int64(v.End))
 	return nil
 }
 
