@@ -176,9 +176,11 @@ func believed(open map[string]map[string]int, least int) map[string]map[string]i
 	})
 	kept, size := map[string]map[string]int{}, 0
 	for _, b := range all {
-		if size += len(encoded(b.dependency)) + len(encoded(b.partition)); size > mostText {
-			break
+		more := len(encoded(b.dependency)) + len(encoded(b.partition))
+		if size+more > mostText {
+			continue // shorter ones may fit
 		}
+		size += more
 		if kept[b.dependency] == nil {
 			kept[b.dependency] = map[string]int{}
 		}
