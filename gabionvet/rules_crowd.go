@@ -109,7 +109,7 @@ func callFor(c *check, work ast.Node, loop *ast.RangeStmt) *ast.CallExpr {
 			elements[c.object(id)] = true
 		}
 	}
-	in := ast.Node(work)
+	var in ast.Node = work
 	if call, is := work.(*ast.CallExpr); is {
 		if lit, is := call.Fun.(*ast.FuncLit); is {
 			in = lit.Body

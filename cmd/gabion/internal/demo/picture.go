@@ -114,7 +114,7 @@ func (s scene) drawPhases(b *strings.Builder, at layout, top, tall int, named bo
 			fmt.Fprintf(b, `<rect x="%d" y="%d" width="%d" height="%d" fill="#40262c"/>`+"\n", from, top, to-from, tall)
 		}
 		if named {
-			write(b, from+3, top+14, `font-size="12" fill="#98a2b3"`, fit(p.Name, (to-from)/7))
+			write(b, from+3, top+14, `font-size="12" fill="#98a2b3"`, label(p.Name, (to-from)/7))
 		}
 	}
 }

@@ -168,9 +168,18 @@ func ruler(plan Plan) string {
 		if i+1 < len(plan.Phases) {
 			end = line.column(plan.Phases[i+1].Start)
 		}
-		row += left(fit(phase.Name, end-line.column(phase.Start)-1), end-line.column(phase.Start))
+		row += left(label(phase.Name, end-line.column(phase.Start)-1), end-line.column(phase.Start))
 	}
 	return row
+}
+
+// label is what fits of a phase's name, and nothing where that is part of a word.
+func label(name string, width int) string {
+	s := fit(name, width)
+	if !strings.HasPrefix(name+" ", s+" ") {
+		return ""
+	}
+	return s
 }
 
 // fit shortens a name: whole, or its first word, or as much as there is room for.
