@@ -329,11 +329,14 @@ func TestATracerMayTakeItsTimeWhileTheCallGoesOn(t *testing.T) {
 			case 1:
 				time.Sleep(20 * time.Millisecond)
 				return n, classify.Transient(errDown)
+			case 2:
+				time.Sleep(time.Millisecond) // so the third is the first to answer
 			case 3:
 				close(third)
 			}
 			return n, nil
 		})
+		time.Sleep(time.Second)
 		synctest.Wait()
 		if a, b, c := <-at, <-at, <-at; got != 3 || err != nil || a == b || b == c || c == a {
 			t.Errorf("%d, %v; at %s, %s, %s", got, err, a, b, c)
