@@ -65,7 +65,7 @@ func compare(t testing.TB, name, made, has string) {
 	for i < min(len(is), len(says))-1 && is[i] == says[i] {
 		i++
 	}
-	t.Errorf("%s differs from line %d on:\n got %s\nwant %s\nIf that is meant: go test -run %s -args -update", name, i+1, is[i], says[i], t.Name())
+	t.Errorf("%s differs, from line %d of what is compared on:\n got %s\nwant %s\nIf that is meant: go test -run %s -args -update", name, i+1, is[i], says[i], t.Name())
 }
 
 func read(t testing.TB, name string) string {
