@@ -59,6 +59,7 @@ type Holder struct {
 	sent    clock.Instant // when it reported last
 	given   bool          // the pool that it heard last has it
 	owes    bool          // a share became smaller while others want more: they wait for its report
+	gave    bool          // the same, and the pool did not know yet that it was given back
 	fails   int           // since it heard last
 	lost    bool          // it failed, and gave nothing since
 	pods    int
@@ -103,20 +104,24 @@ func (h *Holder) gap() time.Duration { return h.length / 12 }
 // that. It reports whether a share became smaller.
 func (h *Holder) Falling(now clock.Instant, demands []Demand) (Shares, bool) {
 	h.demands = demands
-	lower := false
-	for _, d := range demands {
+	lower := now < h.until && h.giveBack()
+	return h.Shares(), lower
+}
+
+// giveBack lowers what h holds to what it needs, where others want more. It reports whether something became less.
+func (h *Holder) giveBack() (lower bool) {
+	for _, d := range h.demands {
 		held, need := h.holds[d.Resource], max(d.Want, d.Least)
 		if d.Whole {
 			need = math.Ceil(need)
 		}
 		// A tenth more than it needs is no reason: estimates move.
-		if now >= h.until || !held.short || !(need*1.1 < held.amount) {
-			continue
+		if held.short && need*1.1 < held.amount {
+			held.amount, lower = need, true
+			h.holds[d.Resource] = held
 		}
-		held.amount, lower = need, true
-		h.holds[d.Resource] = held
 	}
-	return h.Shares(), lower
+	return lower
 }
 
 // Report returns what to put into the store. The caller adds Facts.
@@ -172,7 +177,7 @@ func (h *Holder) Heard(asked clock.Instant, storeNow time.Time, p *Pool) Shares 
 	until := asked.Add(left)
 	if p.Version == h.version {
 		h.until = max(h.until, until)
-		h.owes = false
+		h.owes, h.gave = false, false
 		return h.Shares()
 	}
 	h.adopt(p, pod)
@@ -198,6 +203,8 @@ func (h *Holder) adopt(p *Pool, pod *Pod) {
 			h.owes = true
 		}
 	}
+	// Who divided it had not read the last report. What that gave back is given back again, and counts from the next report on.
+	h.gave = pod.Count < h.count && h.giveBack()
 }
 
 // Failed says that the store did not answer, or answered with an error.
@@ -277,13 +284,16 @@ func (h *Holder) hungry() bool {
 // Next returns when to renew, never before now. U is a draw from [0, 1), one for each renewal. Ordinarily that is
 // a third of a lease after the last report, and a sixth of one before its lease ends. A process that has no share yet, or for whose report others
 // wait, renews after a twelfth. While the store does not answer, the waits double up to half of a lease, with
-// full jitter, so that its return meets no herd, and that all are back before a lease has passed.
+// full jitter, so that its return meets no herd, and that all are back before a lease has passed. What was given back and is
+// not known yet is reported at once.
 func (h *Holder) Next(now clock.Instant, u float64) clock.Instant {
 	var wait time.Duration
 	switch {
 	case h.fails > 0:
 		bound := min(h.length/2, h.length/6<<min(h.fails-1, 10))
 		return now.Add(h.length/64 + time.Duration(u*float64(bound)))
+	case h.gave:
+		return now
 	case !h.given || h.owes:
 		wait = time.Duration((0.75 + 0.5*u) * float64(h.gap()))
 	default:

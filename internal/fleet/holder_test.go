@@ -15,6 +15,12 @@ func pool(version uint64, amount float64, r Resource) *Pool {
 		Pods: []Pod{{ID: "me", Count: 1, Until: lease.Microseconds(), Shares: []float64{amount}}}}
 }
 
+// before is a pool that was divided before the process's last report.
+func before(p *Pool) *Pool {
+	p.Pods[0].Count = 0
+	return p
+}
+
 func holder(demands ...Demand) *Holder {
 	h := New("me", lease)
 	h.Report(0, demands)
@@ -83,6 +89,7 @@ func TestWhatAProcessHoldsIsWhatItReports(t *testing.T) {
 		{"what it needs, when others want more", wants(10), []step{hear(pool(7, 40, short)), fall}, second, 10, 0, 10},
 		{"what it gave back it does not take again", wants(10), []step{hear(pool(7, 40, short)), fall, hear(pool(7, 40, short))}, second, 10, 0, 10},
 		{"a newer pool gives again", wants(10), []step{hear(pool(7, 40, short)), fall, hear(pool(8, 30, short))}, second, 30, 0, 30},
+		{"not one that was divided before it gave back", wants(10), []step{hear(pool(7, 40, short)), fall, hear(before(pool(8, 30, short)))}, second, 10, 0, 10},
 		{"a tenth more than it needs stays", wants(37), []step{hear(pool(7, 40, short)), fall}, second, 40, 0, 40},
 		{"its share stays, when others want no more", wants(10), []step{hear(pool(7, 40, Resource{})), fall}, second, 40, 0, 40},
 		{"what is in use is held", Demand{Resource: "r", Total: 100, Want: 10, Used: 33}, []step{hear(pool(7, 40, short)), fall}, second, 10, 0, 33},
@@ -136,6 +143,13 @@ func TestWhenToRenew(t *testing.T) {
 			h.Heard(0, noon, pool(7, 40, Resource{}))
 			h.Heard(0, noon, pool(8, 30, short))
 			h.Heard(0, noon, pool(8, 30, short))
+		}, [2]clock.Instant{ms(900), ms(1100)}, false},
+		{"at once, when it gave back what the pool does not know", wants(10), func(h *Holder) { h.Heard(0, noon, before(pool(7, 40, short))) }, [2]clock.Instant{0, 0}, false},
+		{"as a rule, when there is nothing to give back", wants(40), func(h *Holder) { h.Heard(0, noon, before(pool(7, 40, short))) }, [2]clock.Instant{ms(900), ms(1100)}, false},
+		{"as a rule, when others need nothing of it", wants(10), func(h *Holder) { h.Heard(0, noon, before(pool(7, 40, Resource{}))) }, [2]clock.Instant{ms(900), ms(1100)}, false},
+		{"as a rule, when it told that already", wants(10), func(h *Holder) {
+			h.Heard(0, noon, before(pool(7, 40, short)))
+			h.Heard(0, noon, before(pool(7, 40, short)))
 		}, [2]clock.Instant{ms(900), ms(1100)}, false},
 		{"a sixth of a lease before the end", wants(10), func(h *Holder) { h.Heard(0, noon.Add(1800*time.Millisecond), pool(7, 40, Resource{})) }, [2]clock.Instant{ms(700), ms(700)}, false},
 		{"soon, when it ended", wants(10), func(h *Holder) { h.Heard(0, noon.Add(4*time.Second), pool(7, 40, Resource{})) }, [2]clock.Instant{ms(187), ms(312)}, false},

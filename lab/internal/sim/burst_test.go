@@ -16,11 +16,11 @@ func TestTheWorstSecondOfSmallShares(t *testing.T) {
 		quiet       time.Duration // before that moment
 		least, most int64         // attempts in the worst second of all seeds; docs/fleet.md says the most
 	}{
-		{"while all call", 0, 1050, 1120},
-		{"after a second without a call", time.Second, 1150, 1254},
+		{"while all call", 0, 1050, 1130},
+		{"after a second without a call", time.Second, 1150, 1225},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
-			seeds, worst := []uint64{12, 1, 4, 14, 16, 19}, int64(0) // of the first twenty, the worst
+			seeds, worst := []uint64{12, 4, 0, 13, 3, 16}, int64(0) // of the first twenty, the worst
 			if testing.Short() {
 				seeds = seeds[:1]
 			}
