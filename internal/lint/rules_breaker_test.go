@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,6 +81,13 @@ func TestRulesOfBreakers(t *testing.T) {
 		{"at a high rate", "{breaker: {consecutive: 3, consecutive_for: 100ms}, facts: {rate: 200/s}}", "warning", ""},
 		{"at a low one", "{breaker: {consecutive: 3, consecutive_for: 100ms}, facts: {rate: 4/s}}", "silent", ""},
 		{"a fourth of what it refuses for", "{breaker: {consecutive: 3, consecutive_for: 500ms}}", "silent", ""},
+		{"a single failure", "{breaker: {failures: 1}}", "warning", "a: failures 1: each failure opens the breaker, which then refuses all calls for 2s (default), and the retry of the call that failed"},
+		{"a single failure, and no other call comes", "{breaker: {failures: 1}, facts: {rate: 1/m}}", "warning", ""},
+		{"a single failure of few calls", "{breaker: {failures: 1}, facts: {rate: 1.9/s}}", "warning", ""},
+		{"a single failure of many, which G017 finds", "{breaker: {failures: 1}, facts: {rate: 2/s}}", "silent", ""},
+		{"a single failure of the last 19 calls", "{breaker: {failures: 1, window_calls: 19}, facts: {rate: 9/s}}", "warning", ""},
+		{"a single failure of the last 20", "{breaker: {failures: 1, window_calls: 20}, facts: {rate: 9/s}}", "silent", ""},
+		{"two failures", "{breaker: {failures: 2}}", "silent", ""},
 	})
 	tryRule(t, "G019", []specimen{
 		{"five minutes", "{breaker: {open: 5m}}", "warning", "a: open 5m, which grows to 6m15s, > 5m"},
@@ -97,6 +105,54 @@ func TestRulesOfBreakers(t *testing.T) {
 		{"none", "{breaker: off, facts: {local: true}}", "silent", ""},
 		{"not said", "{}", "unknown facts.local", ""},
 	})
+}
+
+// What is proposed where a window never fills can be followed at any rate.
+func TestAWindowThatFillsIsProposed(t *testing.T) {
+	for _, c := range []struct{ keys, want string }{
+		{"breaker: {min_calls: 900}, facts: {rate: 30/s}", "write window: 30s, min_calls: 585"},
+		{"breaker: {min_calls: 100, window: 20s}, facts: {rate: 2/s}", "write window: 1m, min_calls: 78"},
+		{"breaker: {min_calls: 12}, facts: {rate: 0.1/s}", "write window: 2m42s, min_calls: 10"},
+		{"breaker: {min_calls: 12}, facts: {rate: 1/h}", "leave it out: consecutive needs no share"},
+	} {
+		f, err := config.Parse("gabion.yaml", []byte("version: 1\ndependencies: {a: {"+c.keys+"}}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := Run([]*config.File{f}, Options{Rules: []string{"G016"}}).Findings
+		if !slices.ContainsFunc(found, func(g Finding) bool { return g.Proposal == c.want }) {
+			t.Errorf("%s: %v", c.keys, found)
+		}
+	}
+}
+
+// A limit that sheds is proposed with each breaker that is to open later, and only where the bulkhead is
+// the default.
+func TestWhatShedsIsProposedInsteadOfABreakerThatDoes(t *testing.T) {
+	const sheds = ", and write bulkhead: {limit: learned}, which sheds what an overload leaves no room for"
+	for _, c := range []struct {
+		name, keys string
+		want       bool
+	}{
+		{"the default", "breaker: {failure_rate: 50%}", true},
+		{"a single failure", "breaker: {failures: 1}", true},
+		{"a short row", "breaker: {consecutive: 3}", true},
+		{"a fixed limit", "breaker: {failure_rate: 50%}, bulkhead: {limit: 20}", false},
+		{"one that is learned", "breaker: {failure_rate: 50%}, bulkhead: {limit: learned}", false},
+		{"slots of calls", "breaker: {failure_rate: 50%}, bulkhead: {per: call}", false},
+		{"none", "breaker: {failure_rate: 50%}, bulkhead: off", false},
+		{"a preset's limit", "breaker: {failure_rate: 50%}, preset: payment", false},
+		{"429 counts", "breaker: {throttled: true}", false},
+	} {
+		f, err := config.Parse("gabion.yaml", []byte("version: 1\ndependencies: {a: {"+c.keys+"}}\n"))
+		if err != nil {
+			t.Fatal(c.name, err)
+		}
+		found := Run([]*config.File{f}, Options{Rules: []string{"G018"}}).Findings
+		if len(found) != 1 || strings.HasSuffix(found[0].Proposal, sheds) != c.want {
+			t.Errorf("%s: %v", c.name, found)
+		}
+	}
 }
 
 // Whether anybody sees breakers is asked of a file, and not of each dependency.

@@ -92,6 +92,10 @@ func (s *subject) loadAboveCapacity() {
 	}
 }
 
+// freeFailures is what proposals that bound re-sends cost: whatever sends more wins where a failure takes no
+// capacity, as an error that a gateway answers by itself.
+const freeFailures = "; where errors cost the dependency nothing, fewer calls are answered than without a bound"
+
 func (s *subject) noBudget() {
 	if !s.p.Retry.Budget.Off {
 		return
@@ -105,7 +109,7 @@ func (s *subject) noBudget() {
 		load = fmt.Sprintf("%s × %d = %s instead of %s", s.fleetText(), s.p.Retry.Attempts, perSecond(s.fleet()*float64(s.p.Retry.Attempts)), perSecond(s.fleet()))
 	}
 	s.findAs(how, "retry.budget", fmt.Sprintf("retry.budget: off with %s: an outage gets %s, %s", s.count("retry.attempts", s.p.Retry.Attempts, "attempt"), load, until),
-		"leave it out for the default, which adds at most 30%", s.set("retry.budget.ratio", zero.Retry.Budget.Ratio.String()))
+		"leave it out for the default, which adds at most 30%"+freeFailures, s.set("retry.budget.ratio", zero.Retry.Budget.Ratio.String()))
 }
 
 func (s *subject) budgetWithoutIncome() {
@@ -181,7 +185,7 @@ func (s *subject) fleetBurst() {
 	if takes > burstNote {
 		s.findAs(how, path, fmt.Sprintf("%s × %s = %s re-sends at once: the spare capacity %s (facts.capacity %v - %s) needs %ss for them",
 			s.mark(path, digits(burst)+" of "+path), processes(s.facts.Processes), digits(burst*n), perSecond(spare), s.facts.Capacity, perSecond(s.fleet()), digits(takes)),
-			fmt.Sprintf("write at most %s of them for each process", strings.TrimSuffix(atMost(s.each(spare)), "/s")))
+			fmt.Sprintf("write at most %s of them for each process", strings.TrimSuffix(atMost(s.each(spare)), "/s"))+freeFailures)
 	}
 }
 
@@ -224,7 +228,7 @@ func (s *subject) rateLimit() {
 			fix, text = append(fix, s.set("rate_limit.max_wait", policy.FormatDuration(shortWait))), fmt.Sprintf("%s, max_wait: %v", text, shortWait)
 		}
 		s.find("rate_limit.rate", fmt.Sprintf("rate %v × %s = %s > facts.capacity %v: the limits do not keep the fleet within it", l.Rate, processes(s.facts.Processes), perSecond(all), s.facts.Capacity),
-			text, fix...)
+			text+"; in a burst a process then can't use what others leave free", fix...)
 	case float64(l.Burst)*float64(s.facts.Processes) > 10*float64(s.facts.Capacity):
 		s.findAs(Note, "rate_limit.burst", fmt.Sprintf("burst %s × %s is more than 10s of facts.capacity %v", s.mark("rate_limit.burst", fmt.Sprint(l.Burst)), processes(s.facts.Processes), s.facts.Capacity),
 			"write a burst of at most a second: "+digits(s.each(float64(s.facts.Capacity))))

@@ -86,7 +86,7 @@ func (s *subject) withoutJitter(path string, b backoff.Backoff) {
 	}
 	wait := formulas.Waits(b, 1, formulas.Usual)
 	s.find(path+".kind", fmt.Sprintf("%s: %s has no jitter: all calls that fail in one moment come back in one moment, %s later", path+".kind", b.Kind, span(wait)),
-		"write kind: full", s.set(path+".kind", backoff.FullJitter.String()))
+		"write kind: full, which waits half as long on average: in a burst of seconds more of it comes too early", s.set(path+".kind", backoff.FullJitter.String()))
 }
 
 func (s *subject) noWait() {
@@ -145,9 +145,9 @@ func (s *subject) manyAttempts() {
 		s.findAs(Note, "retry.attempts", fmt.Sprintf("%d attempts for a call whose caller waits: the budget lets %s re-sends a call through when many fail, so those beyond the first few are hardly made",
 			n, digits(formulas.Extra(s.p))), limit)
 	case n <= absurdAttempts:
-		s.find("retry.attempts", fmt.Sprintf("%d attempts without a budget are up to %d times the calls in an outage", n, n), limit, s.set("retry.attempts", fmt.Sprint(usualAttempts)))
+		s.find("retry.attempts", fmt.Sprintf("%d attempts without a budget are up to %d times the calls in an outage", n, n), limit+freeFailures, s.set("retry.attempts", fmt.Sprint(usualAttempts)))
 	default:
-		s.findAs(Error, "retry.attempts", fmt.Sprintf("%d attempts without a budget are up to %d times the calls in an outage: by the tenth attempt the dependency is gone", n, n), limit,
+		s.findAs(Error, "retry.attempts", fmt.Sprintf("%d attempts without a budget are up to %d times the calls in an outage: by the tenth attempt the dependency is gone", n, n), limit+freeFailures,
 			s.set("retry.attempts", fmt.Sprint(usualAttempts)))
 	}
 }

@@ -66,11 +66,7 @@ func (s *subject) noTimeout() {
 
 func (s *subject) attemptTakesTheCall() {
 	t := s.p.Timeout
-	if !s.retries() || t.Call <= 0 || t.Attempt > 0 && t.Attempt < t.Call {
-		return
-	}
-	attempt := t.Call / 2                                          // less costs answers where the dependency is slow: ADR 113
-	if t.Strict || s.has("facts.p99") && attempt < 2*s.facts.P99 { // a cut would destroy more work in an overload than it saves where attempts hang
+	if !s.retries() || t.Call <= 0 || t.Percentile > 0 || t.Attempt > 0 && t.Attempt < t.Call {
 		return
 	}
 	says := "timeout.attempt is off"
@@ -79,7 +75,7 @@ func (s *subject) attemptTakesTheCall() {
 	}
 	s.find("timeout.attempt", fmt.Sprintf("%s: an attempt that hangs takes the whole call, and none of the %s follows it: only failures that come quickly are retried",
 		says, s.count("retry.attempts", s.p.Retry.Attempts-1, "other attempt")),
-		"write timeout.attempt: "+span(attempt)+" where that is twice the p99 of the dependency or more, or attempts: 1")
+		"write attempt: p99.9, which is measured, or attempts: 1")
 }
 
 func (s *subject) bodyNeverEnds() {
@@ -108,7 +104,7 @@ func (s *subject) unusualTimeout() {
 	case d <= 0 || d >= farAbove && s.queued() && path == "timeout.call":
 	case d <= tooShort && !measured && s.p.Trust == policy.External && !s.facts.Local:
 		s.find(path, fmt.Sprintf("%s %s ≤ 100ms: a lost packet alone costs 200ms, so healthy attempts are cut off and sent again", path, s.time(path, d)),
-			"write at least 3 times the p99 of the dependency, and say it: facts: {p99: 20ms}")
+			"write attempt: p99.9, which is measured, or say the p99 of the dependency: facts: {p99: 20ms}"+shedding(s))
 	case d >= farTooFar:
 		s.find(path, fmt.Sprintf("%s %s ≥ 5m: an attempt that hangs holds its connection, its memory and its slot for so long", path, s.time(path, d)),
 			"write about 30s for HTTP, 10s for RPC, 5s for a database; let long work answer at once and be asked for")
@@ -147,7 +143,7 @@ func (s *subject) timeoutCutsHealthy() {
 			then = fmt.Sprintf("is cut off and repeated, so that calls cost %.5g attempts", formulas.Amplification(k.cut))
 		}
 		s.findAs(k.how, "timeout.attempt", fmt.Sprintf("timeout.attempt %s ≤ %s %s: at least %s of the attempts %s when all is well", s.time("timeout.attempt", t.Attempt), k.path, span(k.d), percent(k.cut), then),
-			"write attempt: p99.9, or "+span(2*max(k.d, s.facts.P99, s.facts.P999)))
+			"write attempt: p99.9, which is measured")
 		return
 	}
 }

@@ -30,6 +30,9 @@ type row struct {
 
 func always(keys string) func(place) string { return func(place) string { return keys } }
 
+// sheds follows: leave the breaker's key out, and write the bulkhead that is proposed.
+func sheds(_ place, proposal string) string { return "bulkhead: " + named(proposal, "bulkhead") }
+
 func left(keys string) func(place, string) string { return func(place, string) string { return keys } }
 
 // named is the value that a proposal names for a key.
@@ -80,10 +83,10 @@ var rows = []row{
 	{rule: "G007", says: "call: off", keys: always("timeout: {call: off, attempt: 1s}"), then: func(_ place, proposal string) string {
 		return "timeout: {attempt: 1s, call: " + named(proposal, "timeout.call") + "}"
 	}},
-	{rule: "G008", says: "attempt: as long as the call", loses: "admission slow-dependency", keys: func(p place) string {
-		return fmt.Sprintf("timeout: {call: %v, attempt: %v}, facts: {p99: %v}", p.timeout.Call, p.timeout.Call, p.p99)
+	{rule: "G008", says: "attempt: as long as the call", keys: func(p place) string {
+		return fmt.Sprintf("timeout: {call: %v, attempt: %v}", p.timeout.Call, p.timeout.Call)
 	}, then: func(p place, proposal string) string {
-		return fmt.Sprintf("timeout: {call: %v, attempt: %s}, facts: {p99: %v}", p.timeout.Call, named(proposal, "timeout.attempt"), p.p99)
+		return fmt.Sprintf("timeout: {call: %v, attempt: %s}", p.timeout.Call, named(proposal, "attempt"))
 	}},
 	{rule: "G009", says: "idle: off", keys: func(p place) string { return "timeout: {" + timeoutText(p.timeout) + ", idle: off}" }},
 	{rule: "G010", says: "attempts: 10, base: 500ms, hold: off", keys: always("retry: {attempts: 10, hold: off, backoff: {base: 500ms}}")},
@@ -99,25 +102,26 @@ var rows = []row{
 	}, then: func(p place, proposal string) string {
 		return fmt.Sprintf("bulkhead: %s, timeout: {call: off, attempt: off}, facts: {rate: %.4f/s}", named(proposal, "bulkhead"), p.rate)
 	}},
-	{rule: "G015", says: "slow_call: half of p50, slow_rate: 40%", loses: "overload", keys: func(p place) string {
+	{rule: "G015", says: "slow_call: half of p50, slow_rate: 40%", keys: func(p place) string {
 		return fmt.Sprintf("breaker: {slow_call: %v, slow_rate: 40%%}, facts: {p50: %v, p99: %v}", p.p50/2, p.p50, p.p99)
 	}, then: func(p place, proposal string) string {
-		return fits(p.p99*3 < p.timeout.Attempt, "breaker: {slow_call: %s, slow_rate: 40%%}, facts: {p50: %v, p99: %v}", named(proposal, "slow_call"), p.p50, p.p99)
+		return fits(p.p99*3 < p.timeout.Attempt, "breaker: {slow_call: %s, slow_rate: 40%%}, bulkhead: %s, facts: {p50: %v, p99: %v}", named(proposal, "slow_call"), named(proposal, "bulkhead"), p.p50, p.p99)
 	}},
-	{rule: "G016", says: "min_calls: 900, failure_rate: 80%", loses: "error-storm flap", keys: func(p place) string {
+	{rule: "G016", says: "min_calls: 900, failure_rate: 80%", keys: func(p place) string {
 		return fits(p.rate > 0, "breaker: {min_calls: 900, failure_rate: 80%%}, facts: {rate: %.4f/s}", p.rate)
 	}, then: func(p place, proposal string) string {
-		return fmt.Sprintf("breaker: {min_calls: %s, failure_rate: 80%%}, facts: {rate: %.4f/s}", named(proposal, "min_calls"), p.rate)
+		return fmt.Sprintf("breaker: {window: %s, min_calls: %s, failure_rate: 80%%}, facts: {rate: %.4f/s}", named(proposal, "window"), named(proposal, "min_calls"), p.rate)
 	}},
-	{rule: "G017", says: "failures: few of many", loses: "hedge-that-hurts overload", keys: func(p place) string {
+	{rule: "G017", says: "failures: few of many", keys: func(p place) string {
 		return fits(p.rate > 0, "breaker: {failures: %d}, facts: {rate: %.4f/s}", max(1, int(p.rate*10/25)), p.rate)
-	}, then: left("breaker: {}"), words: "leave it out"},
-	{rule: "G018", says: "failure_rate: 5%", loses: "hedge-that-hurts overload", keys: always("breaker: {failure_rate: 5%}"), then: left("breaker: {}"), words: "leave it out for the default, 95%"},
-	{rule: "G018", says: "failure_rate: 50%", loses: "hedge-that-hurts overload", keys: always("breaker: {failure_rate: 50%}"), then: left("breaker: {}"), words: "leave it out for the default, 95%"},
-	{rule: "G018", says: "consecutive: 3, consecutive_for: 100ms", loses: "hedge-that-hurts overload", keys: always("breaker: {consecutive: 3, consecutive_for: 100ms}"), then: left("breaker: {}"), words: "leave it out for the default, 20 over 10s"},
+	}, then: sheds, words: "leave it out"},
+	{rule: "G018", says: "failures: 1", keys: always("breaker: {failures: 1}"), then: sheds, words: "leave it out"},
+	{rule: "G018", says: "failure_rate: 5%", keys: always("breaker: {failure_rate: 5%}"), then: sheds, words: "leave it out for the default, 95%"},
+	{rule: "G018", says: "failure_rate: 50%", keys: always("breaker: {failure_rate: 50%}"), then: sheds, words: "leave it out for the default, 95%"},
+	{rule: "G018", says: "consecutive: 3, consecutive_for: 100ms", keys: always("breaker: {consecutive: 3, consecutive_for: 100ms}"), then: sheds, words: "leave it out for the default, 20 over 10s"},
 	{rule: "G018", says: "min_calls: 4, failure_rate: 90%", keys: always("breaker: {min_calls: 4, failure_rate: 90%}"), then: left("breaker: {failure_rate: 90%}"), words: "leave it out for the default, 30"},
 	{rule: "G018", says: "throttled: true", keys: always("breaker: {throttled: true}"), then: left("breaker: {}"), words: "leave it out: pace slows"},
-	{rule: "G019", says: "open: 5ms", loses: "flap layered-retries", keys: always("breaker: {open: 5ms}"), about: "load"},
+	{rule: "G019", says: "open: 5ms", keys: always("breaker: {open: 5ms}"), about: "load"},
 	{rule: "G019", says: "open: 30s, open_max: 10m", keys: always("breaker: {open: 30s, open_max: 10m}"), then: func(_ place, proposal string) string {
 		return "breaker: {open: 30s, open_max: " + named(proposal, "open_max") + "}"
 	}},
@@ -144,15 +148,10 @@ var rows = []row{
 	}, then: func(p place, proposal string) string {
 		return fmt.Sprintf("bulkhead: {limit: %s}, facts: {rate: %.4f/s, p50: %v}", named(proposal, "bulkhead.limit"), p.rate, p.p50)
 	}},
-	{rule: "G030", says: "attempt: 50ms", loses: "hedge-that-hurts", keys: func(p place) string {
+	{rule: "G030", says: "attempt: 50ms", keys: func(p place) string {
 		return fits(4*p.p99 < p.timeout.Call, "timeout: {call: %v, attempt: 50ms}", p.timeout.Call)
-	}, then: func(p place, _ string) string {
-		return fmt.Sprintf("timeout: {call: %v, attempt: %v}, facts: {p99: %v}", p.timeout.Call, 3*p.p99, p.p99)
-	}, words: "write at least 3 times the p99"},
-	{rule: "G031", says: "attempt: 80 % of p99", loses: "metastable-collapse overload", keys: func(p place) string {
-		return fits(4*p.p99 < p.timeout.Call, "timeout: {call: %v, attempt: %v}, facts: {p50: %v, p99: %v}", p.timeout.Call, (p.p99 * 8 / 10).Round(time.Millisecond), p.p50, p.p99)
 	}, then: func(p place, proposal string) string {
-		return fmt.Sprintf("timeout: {call: %v, attempt: %s}", p.timeout.Call, named(proposal, "or"))
+		return fmt.Sprintf("timeout: {call: %v, attempt: %s}, bulkhead: %s", p.timeout.Call, named(proposal, "attempt"), named(proposal, "bulkhead"))
 	}},
 	{rule: "G031", says: "attempt: 80 % of p99", keys: func(p place) string {
 		return fits(4*p.p99 < p.timeout.Call, "timeout: {call: %v, attempt: %v}, facts: {p50: %v, p99: %v}", p.timeout.Call, (p.p99 * 8 / 10).Round(time.Millisecond), p.p50, p.p99)
@@ -172,7 +171,7 @@ var rows = []row{
 	{rule: "G039", says: "hedge: {max: 1}, budget: off", small: 5.5, loses: "cron-burst error-storm lost-answers one-bad-replica short-lived-clients", keys: always("hedge: {max: 1}, retry: {budget: off}"), about: "load"},
 	{rule: "G040", says: "percentile: 50%", keys: always("hedge: {max: 1, percentile: 50%}"), about: "load"},
 	{rule: "G040", says: "max: 3, delay: 1ms", loses: "metastable-collapse", keys: always("hedge: {max: 3, delay: 1ms}"), then: left("hedge: {max: 3}"), words: "leave it out for the measured 95th percentile", about: "load"},
-	{rule: "G041", says: "hedge: {max: 1}, facts: {writes: true}", small: 1, keys: always("hedge: {max: 1}, facts: {writes: true}"), keyed: true, about: "twice"},
+	{rule: "G041", says: "hedge: {max: 1}, facts: {writes: true}", small: 1, loses: "slow-dependency", keys: always("hedge: {max: 1}, facts: {writes: true}"), keyed: true, about: "twice"},
 	{rule: "G042", says: "delay: half of p50", loses: "flap", keys: func(p place) string {
 		return fmt.Sprintf("hedge: {max: 1, delay: %v}, facts: {p50: %v}", p.p50/2, p.p50)
 	}, then: left("hedge: {max: 1}"), words: "leave it out for the measured 95th percentile"},

@@ -255,3 +255,24 @@ func TestPanelsAreSound(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// A reader of an alert gets from each reason that its section names to what the reason means.
+func TestReasonsInTheRunbookAreLinks(t *testing.T) {
+	links := 0
+	for _, line := range strings.Split(string(alertsDoc()), "\n") {
+		if !strings.HasPrefix(line, "**") {
+			continue
+		}
+		for _, r := range policy.Reasons() {
+			word := "`" + r.String() + "`"
+			to := "[" + word + "](reasons.md#" + r.String() + ")"
+			links += strings.Count(line, to)
+			if strings.Contains(strings.ReplaceAll(line, to, ""), word) {
+				t.Errorf("%s is no link: %.80s", word, line)
+			}
+		}
+	}
+	if links < 10 {
+		t.Errorf("%d links", links)
+	}
+}

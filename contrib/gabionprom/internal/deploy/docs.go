@@ -8,7 +8,17 @@ import (
 	"strings"
 
 	"github.com/gabion-go/gabion/contrib/gabionprom/internal/catalog"
+	"github.com/gabion-go/gabion/policy"
 )
+
+// linked is a text in which each reason of a call's end leads to what it means.
+func linked(text string) string {
+	for _, r := range policy.Reasons() {
+		word := "`" + r.String() + "`"
+		text = strings.ReplaceAll(text, word, "["+word+"](reasons.md#"+r.String()+")")
+	}
+	return text
+}
 
 // alertsDoc is the runbook.
 func alertsDoc() []byte {
@@ -34,7 +44,7 @@ explains the metrics.
 			lasts = fmt.Sprintf(", once it is true for %s", a.lasts)
 		}
 		fmt.Fprintf(&b, "\n## %s\n\n%s%s.\n\n**What it means.** %s\n\n**What to look at.** %s\n\n**What to do.** %s\n\n```promql\n%s\n```\n",
-			a.name, a.severity, lasts, a.means, a.look, a.do, a.expr)
+			a.name, a.severity, lasts, linked(a.means), linked(a.look), linked(a.do), a.expr)
 	}
 	b.WriteString("\n## Recordings\n\nThe alerts use these.\n\n| recording | expression |\n|---|---|\n")
 	for _, r := range recordings {
