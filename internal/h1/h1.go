@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/classify"
-	"github.com/gabion-go/gabion/internal/overdue"
 )
 
 // Transport is an [http.RoundTripper]. Its exported fields must be set before its first use and not change after
@@ -55,8 +54,6 @@ type Transport struct {
 
 	// Once reports whether a request of that context must not be sent again, once a byte of it was. Nil means that none must not.
 	Once func(ctx context.Context) bool
-
-	hurried overdue.List // exchanges whose contexts are not watched yet
 
 	mu    sync.Mutex // guards all below
 	hosts map[hostKey]*host
