@@ -326,9 +326,6 @@ func (x *exchange) answer(req *http.Request) (*http.Response, error) {
 			x.c.left = math.MaxInt64
 			return resp, nil
 		}
-		if x.t.Inform != nil {
-			x.t.Inform(x.ctx, resp.StatusCode, resp.Header)
-		}
 		trace := httptrace.ContextClientTrace(x.ctx)
 		if trace != nil && trace.Got1xxResponse != nil {
 			if err := trace.Got1xxResponse(resp.StatusCode, textproto.MIMEHeader(resp.Header)); err != nil {

@@ -46,9 +46,6 @@ type Transport struct {
 	// MostIdle is how many idle connections are kept to a host. Zero means none.
 	MostIdle int
 
-	// Inform gets answers of 1xx but 101, before the trace of the request. Nil means that they are dropped.
-	Inform func(ctx context.Context, status int, h http.Header)
-
 	// Whole gets answers of unknown length whose body is in memory to its end, which are no streams. Nil means that they are not looked for.
 	Whole func(*http.Response)
 
