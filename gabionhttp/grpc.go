@@ -227,10 +227,14 @@ func packing(h http.Header) string {
 // look looks at the beginning of an answer, which the caller still reads all of.
 func (r *rpcEnd) look(resp *http.Response, most time.Duration) (*http.Response, error) {
 	resp, k := keep(resp, rpcBegins)
-	k.filling = true
+	k.filling, k.enough = true, r.protocol == grpcHTTP2 // a message shows that the end is not there yet, whatever is in it
 	go k.fill()
 	defer k.suffices()
-	until, head, seen := time.Now().Add(most), make([]byte, rpcBegins), 0
+	size := rpcBegins
+	if k.enough {
+		size = 1
+	}
+	until, head, seen := time.Now().Add(most), make([]byte, size), 0
 	for {
 		n, err := k.look(head[seen:], seen, until)
 		r.body.see(head[seen : seen+n])

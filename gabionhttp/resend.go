@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/textproto"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -72,14 +73,25 @@ func (s *sights) now() saw {
 // what an attempt would allocate.
 type tracer struct {
 	httptrace.ClientTrace
-	to     atomic.Pointer[httpAttempt] // nil after the attempt landed
-	pooled bool                        // it may serve others after that
+	to   atomic.Pointer[httpAttempt] // nil after the attempt landed
+	pool *sync.Pool                  // of those that serve others after that; nil means that it does not
 }
 
-var tracers = sync.Pool{New: func() any { return newTracer() }}
+var (
+	tracers  = sync.Pool{New: func() any { return newTracer(false) }}
+	heralded = sync.Pool{New: func() any { return newTracer(true) }} // of answers of 1xx: without that hook net/http bounds them
+)
 
-func newTracer() *tracer {
+func newTracer(early bool) *tracer {
 	t := new(tracer)
+	if early {
+		t.Got1xxResponse = func(status int, h textproto.MIMEHeader) error {
+			if f := t.to.Load(); f != nil {
+				return f.Context.Value(adapter.EarlyKey{}).(adapter.Early).Got1xx(status, h)
+			}
+			return nil
+		}
+	}
 	t.GetConn = func(string) {
 		if f := t.to.Load(); f != nil {
 			f.looks()
@@ -152,12 +164,17 @@ func (f *httpAttempt) newTrace() *tracer {
 	if !std {
 		_, std = base.(adapter.Prompt)
 	}
+	_, early := f.Context.Value(adapter.EarlyKey{}).(adapter.Early)
 	var t *tracer
 	if std && f.theirs == nil {
-		t = tracers.Get().(*tracer)
-		t.pooled = true
+		pool := &tracers
+		if early {
+			pool = &heralded
+		}
+		t = pool.Get().(*tracer)
+		t.pool = pool
 	} else {
-		t = newTracer()
+		t = newTracer(early)
 		httptrace.WithClientTrace(f.Context, &t.ClientTrace) // for what it does to ours
 	}
 	t.to.Store(f)
@@ -178,10 +195,10 @@ func (s *sights) follow(t *tracer) {
 func (s *sights) spare() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t := s.tracer; t != nil && t.pooled {
+	if t := s.tracer; t != nil && t.pool != nil {
 		s.tracer = nil
 		t.to.Store(nil)
-		tracers.Put(t)
+		t.pool.Put(t)
 	}
 }
 

@@ -3,7 +3,9 @@ package gabionproxy
 import (
 	"cmp"
 	"io"
+	"math"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,7 +21,8 @@ type patient struct {
 	streams bool          // HTTP/2, where a deadline that passes ends the stream also when nothing waits for it
 	until   atomic.Int64  // the deadline of a write, since epoch; zero means that this request has not set one
 	begun   atomic.Bool   // the answer; from then on a client of HTTP/2 may be silent, as in calls of both directions
-	writing *time.Timer   // of HTTP/2
+	kept    bool          // something was written and not flushed, so that the end has to wait for room at the client
+	waits   waits         // of HTTP/2
 	silence time.Duration // of an upgraded connection
 }
 
@@ -52,29 +55,40 @@ func (w *patient) early(status int) {
 
 // Write gives the client time for these bytes.
 func (w *patient) Write(p []byte) (int, error) {
-	defer w.within()()
+	w.kept = true
+	w.expects()
+	defer w.moved()
 	return w.ResponseWriter.Write(p)
 }
 
 // FlushError implements what [http.ResponseController] looks for. It takes as long as a Write: the client has to take what was kept.
 func (w *patient) FlushError() error {
-	defer w.within()()
+	w.kept = false
+	w.expects()
+	defer w.moved()
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// within bounds what is written until the function is called.
-func (w *patient) within() (done func()) {
+// expects bounds what is written until moved is called.
+func (w *patient) expects() {
 	if !w.streams {
 		w.last()
-		return func() {}
+		return
 	}
 	w.begun.Store(true)
-	if w.writing == nil {
-		w.writing = time.AfterFunc(w.stall, func() { _ = w.control.SetWriteDeadline(time.Unix(1, 0)) })
-	} else {
-		w.writing.Reset(w.stall)
+	w.waits.begin(&w.waits.writing, w)
+}
+
+func (w *patient) moved() { w.waits.writing.Store(0) }
+
+// end bounds what net/http writes once the answer is whole.
+func (w *patient) end() {
+	if w.streams {
+		w.waits.end()
 	}
-	return func() { w.writing.Stop() }
+	if w.kept || !w.streams { // over HTTP/2 headers and trailers wait for no client, and bytes wait for room
+		w.last()
+	}
 }
 
 // epoch is any moment before the first request.
@@ -100,12 +114,84 @@ func (w *patient) broken() {
 	}
 }
 
+// waits are those of a request over HTTP/2: for its client to take bytes, and to send some. They have one timer, which is not put off with
+// each byte: when it rings it looks how long the wait has lasted.
+type waits struct {
+	writing, reading atomic.Int64 // since when, after epoch; zero means no wait
+	set              atomic.Bool  // the timer
+
+	mu    sync.Mutex
+	timer *time.Timer
+	over  bool // the response writer must not be used any more
+}
+
+func (a *waits) begin(since *atomic.Int64, w *patient) {
+	since.Store(int64(time.Since(epoch)))
+	if !a.set.Swap(true) {
+		a.ringIn(w.stall, w)
+	}
+}
+
+func (a *waits) ringIn(d time.Duration, w *patient) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.over:
+	case a.timer == nil:
+		a.timer = time.AfterFunc(d, func() { a.ring(w) })
+	default:
+		a.timer.Reset(d)
+	}
+}
+
+// ring ends waits that are too long, and sets the timer for those that are not.
+func (a *waits) ring(w *patient) {
+	a.set.Store(false) // before it looks: who begins to wait from now on sets the timer
+	writes, reads := a.left(&a.writing, w), a.left(&a.reading, w)
+	a.mu.Lock()
+	if !a.over && writes <= 0 {
+		_ = w.control.SetWriteDeadline(time.Unix(1, 0))
+	}
+	if !a.over && reads <= 0 && !w.begun.Load() {
+		_ = w.control.SetReadDeadline(time.Unix(1, 0))
+	}
+	a.mu.Unlock()
+	next := never
+	for _, left := range [...]time.Duration{writes, reads} {
+		if left > 0 {
+			next = min(next, left)
+		}
+	}
+	if next < never && !a.set.Swap(true) {
+		a.ringIn(next, w)
+	}
+}
+
+const never = time.Duration(math.MaxInt64)
+
+// left is for how long a wait may still last.
+func (a *waits) left(since *atomic.Int64, w *patient) time.Duration {
+	began := time.Duration(since.Load())
+	if began == 0 {
+		return never
+	}
+	return began + w.stall - time.Since(epoch)
+}
+
+// end is called when the request's handler has come to its end.
+func (a *waits) end() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.over = true; a.timer != nil {
+		a.timer.Stop()
+	}
+}
+
 // patientBody is a client's body.
 type patientBody struct {
 	io.ReadCloser
-	w       *patient
-	done    bool
-	reading *time.Timer // of HTTP/2
+	w    *patient
+	done bool
 }
 
 // Read gives the client time for the next bytes. At the end the deadline goes, because from then on net/http reads
@@ -128,16 +214,8 @@ func (b *patientBody) Read(p []byte) (int, error) {
 }
 
 func (b *patientBody) readStream(p []byte) (int, error) {
-	if b.reading == nil {
-		b.reading = time.AfterFunc(b.w.stall, func() {
-			if !b.w.begun.Load() {
-				_ = b.w.control.SetReadDeadline(time.Unix(1, 0))
-			}
-		})
-	} else {
-		b.reading.Reset(b.w.stall)
-	}
-	defer b.reading.Stop()
+	b.w.waits.begin(&b.w.waits.reading, b.w)
+	defer b.w.waits.reading.Store(0)
 	return b.ReadCloser.Read(p)
 }
 

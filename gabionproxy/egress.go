@@ -60,7 +60,7 @@ type within struct {
 // Value implements [context.Context].
 func (w *within) Value(key any) any {
 	switch key.(type) {
-	case exchangeKey:
+	case exchangeKey, adapter.EarlyKey:
 		return w.e
 	case adapter.VerdictKey: // as gabionhttp.WithVerdict has it
 		return &w.e.verdict
@@ -107,6 +107,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, l *listener) {
 			p.tally.cut.Add(1)
 			e.client.broken()
 		}
+		e.client.end()
 	}()
 	e.within = within{r.Context(), e}
 	ctx := context.Context(&e.within)
@@ -135,7 +136,6 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, l *listener) {
 	default:
 		l.handler.ServeHTTP(out, in)
 	}
-	out.last()
 	done = true
 }
 

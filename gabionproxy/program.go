@@ -163,11 +163,14 @@ func (g *program) RoundTrip(r *http.Request) (*http.Response, error) {
 		idempotency.NoEffect(ctx)
 		return nil, unsent{errDeadline}
 	}
-	if e != nil {
-		e.asked.Store(true)
-	}
 	var connected atomic.Bool
 	trace := httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
+	if e != nil {
+		e.asked.Store(true)
+		if e.early != nil {
+			trace.Got1xxResponse = e.Got1xx
+		}
+	}
 	resp, err := g.send.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx, &trace)))
 	switch {
 	case err == nil:

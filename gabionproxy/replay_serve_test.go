@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -126,6 +127,30 @@ func TestAttemptDiesInTheMiddleOfAnUpload(t *testing.T) {
 	}
 	if got := <-bodies; got != "half and half" || resp.StatusCode != 200 || resp.Header.Get("Gabion-Attempts") != "2" {
 		t.Errorf("the second attempt got %q; %d after %s attempts", got, resp.StatusCode, resp.Header.Get("Gabion-Attempts"))
+	}
+}
+
+// Over HTTP/2 an attempt waits for the client's bytes on no goroutine of its own. Its time ends all the same, and the next one begins.
+func TestAnUploadThatStopsHoldsNoAttemptOverHTTP2(t *testing.T) {
+	var came atomic.Int64
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		came.Add(1)
+		<-r.Context().Done()
+	}))
+	server.Config.Protocols = plainHTTP2()
+	server.Start()
+	defer server.Close()
+	_, url := begin(t, one(strings.Replace(server.URL, "http:", "h2c:", 1), quick+", timeout: {attempt: 100ms}"))
+	for _, framing := range []string{"Content-Length: 100", "Transfer-Encoding: chunked"} {
+		came.Store(0)
+		_, r := dial(t, url, "POST / HTTP/1.1\r\nHost: a\r\nIdempotency-Key: k\r\n"+framing+"\r\n\r\n5\r\nhalf ")
+		resp, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", framing, err)
+		}
+		if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Gabion-Attempts") != "3" || came.Load() != 3 {
+			t.Errorf("%s: %d after %s attempts, of which %d came", framing, resp.StatusCode, resp.Header.Get("Gabion-Attempts"), came.Load())
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package gabionproxy
 
 import (
-	"context"
 	"errors"
 	"io"
 	"maps"
@@ -193,38 +192,35 @@ func entire(resp *http.Response) {
 	}
 }
 
-// inform passes on an answer of 1xx.
-func inform(ctx context.Context, status int, h http.Header) {
-	e := exchangeOf(ctx)
-	if e == nil || e.early == nil {
-		return
+// Got1xx implements [adapter.Early]: it passes on an answer of 1xx.
+func (e *exchange) Got1xx(status int, h textproto.MIMEHeader) error {
+	if e.early == nil {
+		return nil
 	}
 	e.early.mu.Lock()
 	defer e.early.mu.Unlock()
 	if w := e.early.to; w != nil {
-		maps.Copy(w.Header(), h)
+		maps.Copy(w.Header(), http.Header(h))
 		w.WriteHeader(status)
 		clear(w.Header())
 	}
+	return nil
 }
 
-// informing is net/http's Transport with inform.
-type informing struct{ *http.Transport }
+// heralded is a request that no policy follows, whose answers of 1xx are passed on.
+func heralded(r *http.Request) *http.Request {
+	e := exchangeOf(r.Context())
+	if e == nil || e.early == nil {
+		return r
+	}
+	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{Got1xxResponse: e.Got1xx}))
+}
+
+// standard is net/http's Transport.
+type standard struct{ *http.Transport }
 
 // Inside implements adapter.Around.
-func (i informing) Inside() http.RoundTripper { return i.Transport }
+func (s standard) Inside() http.RoundTripper { return s.Transport }
 
-// Prompt implements adapter.Prompt: net/http's Transport waits for the reader of a body.
-func (informing) Prompt(*http.Request) bool { return false }
-
-// RoundTrip implements [http.RoundTripper].
-func (i informing) RoundTrip(r *http.Request) (*http.Response, error) {
-	if e := exchangeOf(r.Context()); e == nil || e.early == nil {
-		return i.Transport.RoundTrip(r)
-	}
-	trace := httptrace.ClientTrace{Got1xxResponse: func(status int, h textproto.MIMEHeader) error {
-		inform(r.Context(), status, http.Header(h))
-		return nil
-	}}
-	return i.Transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), &trace)))
-}
+// Prompt implements adapter.Prompt: over HTTP/1.1 net/http waits for the reader of a body, and over HTTP/2 it closes the body and does not wait.
+func (s standard) Prompt(*http.Request) bool { return !s.Protocols.HTTP1() }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
+	"net/textproto"
 	"slices"
 	"strings"
 	"sync"
@@ -60,8 +61,8 @@ func goesBy(c *client, server trip) {
 func TestNoEarlyAnswerFollowsTheLast(t *testing.T) {
 	c := &client{head: http.Header{}}
 	goesBy(c, func(r *http.Request) (*http.Response, error) {
-		inform(r.Context(), 103, http.Header{"Link": {"early"}})
-		late := onRead(func() { inform(r.Context(), 103, http.Header{"Link": {"late"}}) })
+		exchangeOf(r.Context()).Got1xx(103, textproto.MIMEHeader{"Link": {"early"}})
+		late := onRead(func() { exchangeOf(r.Context()).Got1xx(103, textproto.MIMEHeader{"Link": {"late"}}) })
 		return &http.Response{StatusCode: 200, Header: http.Header{"A": {"b"}}, Body: late, ContentLength: -1, Request: r}, nil
 	})
 	if !slices.Equal(c.got, []int{103, 200}) || c.head.Get("A") != "b" || c.head.Get("Link") != "" {
@@ -86,7 +87,7 @@ func TestTheLastAnswerWaitsForAnEarlyOne(t *testing.T) {
 		}
 	}
 	goesBy(c, func(r *http.Request) (*http.Response, error) {
-		go inform(r.Context(), 103, http.Header{"Link": {"early"}})
+		go exchangeOf(r.Context()).Got1xx(103, textproto.MIMEHeader{"Link": {"early"}})
 		<-writes
 		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 	})

@@ -112,10 +112,10 @@ func newBase(config *tls.Config, to *url.URL) *http.Transport {
 func newUpstream(config *tls.Config, to *url.URL) http.RoundTripper {
 	base := newBase(config, to)
 	if base.Protocols.UnencryptedHTTP2() {
-		return informing{base}
+		return standard{base}
 	}
 	return &h1.Transport{
-		Next: informing{base}, Dial: base.DialContext, TLS: config, TLSTime: tlsTimeout, IdleTime: idleUpstream, MostIdle: idlePerHost, Inform: inform, Whole: entire,
+		Next: standard{base}, Dial: base.DialContext, TLS: config, TLSTime: tlsTimeout, IdleTime: idleUpstream, MostIdle: idlePerHost, Whole: entire,
 	}
 }
 
@@ -194,7 +194,7 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer exchangeOf(r.Context()).answered()
 	switch {
 	case u.plain.Dependency == nil:
-		return u.base.RoundTrip(r)
+		return u.base.RoundTrip(heralded(r))
 	case isGRPC(r):
 		return u.rpc.RoundTrip(r)
 	}

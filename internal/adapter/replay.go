@@ -3,6 +3,7 @@ package adapter
 import (
 	"errors"
 	"net/http"
+	"net/textproto"
 )
 
 // ErrBodyOver is what a request's body says to an attempt that is over.
@@ -27,6 +28,14 @@ type Prompt interface{ Prompt(*http.Request) bool }
 
 // Around is an http.RoundTripper that looks at what another one sends, and may change its headers. Inside returns that.
 type Around interface{ Inside() http.RoundTripper }
+
+// EarlyKey is the context's key for an Early.
+type EarlyKey struct{}
+
+// Early gets the answers of 1xx to the attempts of a request, as a [net/http/httptrace.ClientTrace] does.
+type Early interface {
+	Got1xx(status int, h textproto.MIMEHeader) error
+}
 
 // VerdictKey is the context's key for what became of its last request: see gabionhttp.WithVerdict.
 type VerdictKey struct{}

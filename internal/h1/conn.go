@@ -16,8 +16,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/gabion-go/gabion/internal/overdue"
 )
 
 // conn is a connection, which has one request at a time.
@@ -194,8 +192,7 @@ type exchange struct {
 	ctx   context.Context
 	r     *bufio.Reader
 	stop  func() bool   // of the watch over the context; nil before there is one
-	turn  overdue.Place // among those that have none yet
-	woken bool          // from there
+	timed bool          // the connection has a deadline until then
 	sent  chan struct{} // closed when the request was written; nil if that is so
 	wrong error         // why it was not; to be read after sent
 	brief bool          // what does not come before the watch is not waited for
@@ -254,23 +251,21 @@ func (x *exchange) send(c *conn, req *http.Request) {
 // errLeft stands unless what was written is known.
 var errLeft = errors.New("h1: the goroutine of the request's body ended in its reader")
 
-// hurries puts off the watch over the context, and reports whether it did. To watch one costs eleven allocations, and a deadline of the
-// connection a timer; most answers are whole sooner. A cancel is seen up to [overdue.Soon] later.
+// soon is after how long the request's context is watched, if more of the answer is waited for. To watch one costs eleven allocations,
+// and most answers are whole sooner. A cancel is seen this much later.
+const soon = 10 * time.Millisecond
+
+// hurries puts off the watch over the context, and reports whether it did. The connection's deadline ends a wait for the answer by then.
 func (x *exchange) hurries() bool {
 	if x.c.tls != nil || x.c.socket == nil {
 		return false
 	}
-	if end, timed := x.ctx.Deadline(); timed && time.Until(end) < overdue.Soon {
-		return false
+	until := time.Now().Add(soon)
+	if end, timed := x.ctx.Deadline(); timed && end.Before(until) {
+		until = end
 	}
-	x.t.hurried.Add(&x.turn, x)
-	return true
-}
-
-// Overdue implements [overdue.Waiter]: it wakes the reader, which begins to watch.
-func (x *exchange) Overdue() {
-	x.woken = true
-	_ = x.c.SetReadDeadline(time.Unix(1, 0))
+	x.timed = x.c.SetReadDeadline(until) == nil
+	return x.timed
 }
 
 // watch cuts the connection when the context ends.
@@ -279,11 +274,8 @@ func (x *exchange) watch() {
 	x.stop = context.AfterFunc(x.ctx, x.c.abort)
 }
 
-// settle takes x from those that hurry, and reports whether the connection is fit.
-func (x *exchange) settle() bool {
-	x.t.hurried.Remove(&x.turn)
-	return !x.woken || x.c.SetReadDeadline(time.Time{}) == nil
-}
+// settle takes the deadline away, and reports whether the connection is fit.
+func (x *exchange) settle() bool { return !x.timed || x.c.SetReadDeadline(time.Time{}) == nil }
 
 // unwatch ends that. It reports false if the connection was cut.
 func (x *exchange) unwatch() bool {
@@ -333,9 +325,6 @@ func (x *exchange) answer(req *http.Request) (*http.Response, error) {
 		case resp.StatusCode >= 200 || resp.StatusCode < 100 || resp.StatusCode == http.StatusSwitchingProtocols:
 			x.c.left = math.MaxInt64
 			return resp, nil
-		}
-		if x.t.Inform != nil {
-			x.t.Inform(x.ctx, resp.StatusCode, resp.Header)
 		}
 		trace := httptrace.ContextClientTrace(x.ctx)
 		if trace != nil && trace.Got1xxResponse != nil {

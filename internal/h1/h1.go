@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/classify"
-	"github.com/gabion-go/gabion/internal/overdue"
 )
 
 // Transport is an [http.RoundTripper]. Its exported fields must be set before its first use and not change after
@@ -47,16 +46,11 @@ type Transport struct {
 	// MostIdle is how many idle connections are kept to a host. Zero means none.
 	MostIdle int
 
-	// Inform gets answers of 1xx but 101, before the trace of the request. Nil means that they are dropped.
-	Inform func(ctx context.Context, status int, h http.Header)
-
 	// Whole gets answers of unknown length whose body is in memory to its end, which are no streams. Nil means that they are not looked for.
 	Whole func(*http.Response)
 
 	// Once reports whether a request of that context must not be sent again, once a byte of it was. Nil means that none must not.
 	Once func(ctx context.Context) bool
-
-	hurried overdue.List // exchanges whose contexts are not watched yet
 
 	mu    sync.Mutex // guards all below
 	hosts map[hostKey]*host

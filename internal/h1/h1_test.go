@@ -168,6 +168,18 @@ func TestAnEndOfTheContextEndsEachWait(t *testing.T) {
 	}
 }
 
+// Headers that the server does not take fill the socket.
+func TestAnEndOfTheContextEndsTheWaitForTheServerToRead(t *testing.T) {
+	why := errors.New("why")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
+	defer cancel()
+	req, _ := http.NewRequestWithContext(ctx, "GET", "http://server.example/", nil)
+	req.Header["A"] = []string{strings.Repeat("a", 16<<20)}
+	if _, err := ours(listens(t, func(net.Conn) { <-t.Context().Done() })).RoundTrip(req); err != why {
+		t.Error(err)
+	}
+}
+
 // blocks is a body that never comes.
 type blocks struct{}
 

@@ -112,8 +112,8 @@ var plan = map[string]room{
 	"messages/letterpage":                {floor: fourth},                                                                                                  // dead letters on the page
 	"messages/internal/joined":           {floor: basement},
 
-	"internal/h1": {floor: third, also: []string{"internal/overdue"}},                                                                                                       // net/http's client in another order
-	"gabionproxy": {floor: fourth, also: []string{"internal/adapter", "internal/h1", "internal/overdue", "internal/policyfile", "internal/serving", "internal/yamlstrict"}}, // asks the front door what users may not, reads priorities as servers do, and names keys as files do
+	"internal/h1": {floor: third},                                                                                                                       // net/http's client in another order
+	"gabionproxy": {floor: fourth, also: []string{"internal/adapter", "internal/h1", "internal/policyfile", "internal/serving", "internal/yamlstrict"}}, // asks the front door what users may not, reads priorities as servers do, and names keys as files do
 
 	"fleet":           {floor: fourth, also: []string{"internal/adapter"}}, // asks the front door what users may not
 	"fleet/fleettest": {floor: fourth, also: []string{"fleet"}},            // its conformance suite for stores
@@ -122,7 +122,6 @@ var plan = map[string]room{
 	"internal/serving":         {floor: basement, also: []string{"policy", "internal/admission", "internal/clock", "internal/learned"}}, // the ground floor's queue with a clock, for servers
 	"internal/behaviour":       {floor: basement},                                                                                       // nothing but tests: the front door as callers see it
 	"internal/house":           {floor: basement},
-	"internal/overdue":         {floor: basement},
 	"internal/idemkey":         {floor: basement},
 	"internal/seal":            {floor: basement},
 	"internal/sqlgroup":        {floor: basement},
