@@ -101,6 +101,9 @@ func (r *Writer) Observe(ctx context.Context, e policy.Event) {
 // describe returns what is to be written of the event's dependency, or nil. It calls
 // other people's code, so no lock is held.
 func (r *Writer) describe(e policy.Event) *recording.Origin {
+	if e.Dependency == "" {
+		return nil // such as of events that were lost
+	}
 	o := &recording.Origin{Dependency: e.Dependency, Zero: r.options.Zero}
 	if !r.options.Header.Virtual {
 		o.Zero = time.Now().Add(-time.Duration(e.At)).Round(0).UTC()

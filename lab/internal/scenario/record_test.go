@@ -106,6 +106,10 @@ func TestARecordingIsBounded(t *testing.T) {
 	if len(some) != 101 || last.Kind != policy.KindEventsLost || last.Count != int64(len(all)-100) || s.Recorded[0].Left != len(all)-100 || s.Recorded[0].Events != 100 {
 		t.Errorf("%d events, the last %+v; %+v of %d", len(some), last, s.Recorded[0], len(all))
 	}
+	_, text, _ := recordOf(t, "collapse", Options{}, Recording{Max: 10}) // all that is called is one dependency
+	if !strings.Contains(text, policy.KindEventsLost.String()) || strings.Contains(text, `"dependency":""`) {
+		t.Errorf("it says %s", text[len(text)-300:])
+	}
 }
 
 func TestEachSideCanBeRecorded(t *testing.T) {
