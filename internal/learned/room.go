@@ -7,9 +7,37 @@ import (
 	"github.com/gabion-go/gabion/internal/terms"
 )
 
-func busyShare(w *Window) float64 {
-	return float64(w.Busy) / float64(max(w.Good+w.Late+w.Busy, 1))
+// answers are how many came, and how many of them said "no room".
+type answers struct{ all, busy float64 }
+
+func of(w *Window) answers { return answers{float64(w.Good + w.Late + w.Busy), float64(w.Busy)} }
+
+func (a answers) share() float64 { return a.busy / max(a.all, 1) }
+
+// add counts a window that is over. Windows are short where slots are free, and chance makes many of a few: so "no room" is counted over
+// several, until there are as many answers as are needed at most.
+func (a *answers) add(w *Window) {
+	one := of(w)
+	if a.all += one.all; a.all >= refusals/crowd {
+		*a = answers{}
+		return
+	}
+	a.busy += one.busy
 }
+
+// heard are the answers of this window and of those before that count.
+func (r *rule) heard(w *Window) answers {
+	one := of(w)
+	return answers{one.all + r.refused.all, one.busy + r.refused.busy}
+}
+
+// crowds reports whether more of the answers say "no room" than may be.
+func (r *rule) crowds(w *Window) bool {
+	one := r.heard(w)
+	return one.busy >= refusals && one.share() > crowd
+}
+
+func busyShare(w *Window) float64 { return of(w).share() }
 
 // fits reports whether slots are free on average and attempts take about as long as usual,
 // so that more would not only wait at the dependency.
@@ -45,14 +73,15 @@ func (r *rule) more(w *Window) (verdict int) {
 
 // tryRoom allows fewer because the dependency says that it has no room.
 func (r *rule) tryRoom(w *Window) (verdict int) {
-	r.phase, r.before, r.busyShare = crowded, *w, busyShare(w)
+	one := r.heard(w)
+	r.phase, r.before, r.busyShare = crowded, *w, one.share()
 	r.move(int(0.9*min(w.Concurrency(), float64(w.Limit))), terms.LimitCrowded)
 	return Anew
 }
 
 // judgeRoom sees whether that has helped.
 func (r *rule) judgeRoom(now clock.Instant, w *Window) (verdict int) {
-	if w.Good < enough && w.Span < patience {
+	if (w.Good < enough || r.busyShare*of(w).all < refusals) && w.Span < patience {
 		return Longer
 	}
 	r.phase = watching

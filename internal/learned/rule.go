@@ -25,6 +25,8 @@ const (
 	starve  = 5    // so many late for each good one is next to nothing
 	crowd   = 0.05 // of the answers "no room", which is too many
 
+	refusals = 80 // answers "no room" by which their share is known to a ninth
+
 	maxSamples = 2000             // that what is known of the usual time stands for
 	refresh    = 20 * time.Second // how often the usual time is measured anew
 	soon       = 2 * time.Second  // after which few attempts that found no slot are enough
@@ -57,14 +59,16 @@ const (
 // another one now, and the limit stays.
 type rule struct {
 	Bounds
-	limit  int
-	phase  phase
-	why    string
-	usual  mean
-	noise  noise         // of windows with all slots in use
-	calm   noise         // of windows with fewer
-	part   part          // how far the window had come at the last look
-	tested clock.Instant // when the usual time was measured last
+	limit int
+	phase phase
+	why   string
+	usual mean
+	noise noise // of windows with all slots in use
+	calm  noise // of windows with fewer
+	part  part  // how far the window had come at the last look
+
+	refused answers       // "no room", and all; of some windows
+	tested  clock.Instant // when the usual time was measured last
 
 	before Window  // the try
 	last   Window  // the step before this one of the try
@@ -110,6 +114,7 @@ func (r *rule) Judge(now clock.Instant, w *Window) (limit, verdict int, settle t
 	r.listen(w)
 	verdict = r.judge(now, w)
 	if verdict == Anew {
+		r.refused.add(w)
 		r.part, r.noise.n, r.calm.n = part{}, 0, 0
 	}
 	settle = w.Each() * 3 / 2
@@ -137,7 +142,7 @@ func (r *rule) judge(now clock.Instant, w *Window) (verdict int) {
 		return r.judgeRoom(now, w)
 	case r.phase == trying:
 		return r.judgeTry(now, w)
-	case busyShare(w) > crowd && !r.deaf.on(now) && w.Concurrency() >= enough:
+	case r.crowds(w) && !r.deaf.on(now) && w.Concurrency() >= enough:
 		return r.tryRoom(w)
 	case w.Good+w.Lack < enough && w.Span < patience:
 		return Longer
