@@ -25,17 +25,14 @@ func (a *answers) add(w *Window) {
 	a.busy += one.busy
 }
 
-// heard are the answers of this window and of those before that count.
-func (r *rule) heard(w *Window) answers {
+// with are these answers and those of a window.
+func (a answers) with(w *Window) answers {
 	one := of(w)
-	return answers{one.all + r.refused.all, one.busy + r.refused.busy}
+	return answers{a.all + one.all, a.busy + one.busy}
 }
 
-// crowds reports whether more of the answers say "no room" than may be.
-func (r *rule) crowds(w *Window) bool {
-	one := r.heard(w)
-	return one.busy >= refusals && one.share() > crowd
-}
+// crowd reports whether more say "no room" than may be.
+func (a answers) crowd() bool { return a.busy >= refusals && a.share() > crowd }
 
 func busyShare(w *Window) float64 { return of(w).share() }
 
@@ -73,8 +70,7 @@ func (r *rule) more(w *Window) (verdict int) {
 
 // tryRoom allows fewer because the dependency says that it has no room.
 func (r *rule) tryRoom(w *Window) (verdict int) {
-	one := r.heard(w)
-	r.phase, r.before, r.busyShare = crowded, *w, one.share()
+	r.phase, r.before, r.busyShare = crowded, *w, r.refused.with(w).share()
 	r.move(int(0.9*min(w.Concurrency(), float64(w.Limit))), terms.LimitCrowded)
 	return Anew
 }

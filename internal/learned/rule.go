@@ -142,7 +142,7 @@ func (r *rule) judge(now clock.Instant, w *Window) (verdict int) {
 		return r.judgeRoom(now, w)
 	case r.phase == trying:
 		return r.judgeTry(now, w)
-	case r.crowds(w) && !r.deaf.on(now) && w.Concurrency() >= enough:
+	case r.refused.with(w).crowd() && !r.deaf.on(now) && w.Concurrency() >= enough:
 		return r.tryRoom(w)
 	case w.Good+w.Lack < enough && w.Span < patience:
 		return Longer
