@@ -125,8 +125,10 @@ func (h *Holder) Report(now clock.Instant, demands []Demand) *Report {
 	h.count++
 	r := &Report{Format: format, ID: h.id, Count: h.count, Ack: h.version, Demands: make([]Demand, len(demands))}
 	copy(r.Demands, demands)
+	named := make(map[string]bool, len(demands))
 	for i := range r.Demands {
 		d := &r.Demands[i]
+		named[d.Resource] = true
 		amount, after := h.share(d)
 		if now >= h.until {
 			amount = after
@@ -137,6 +139,12 @@ func (h *Holder) Report(now clock.Instant, demands []Demand) *Report {
 			h.holds[d.Resource] = held
 		}
 		d.Holds = max(amount, clamp(d.Used, math.MaxFloat64))
+	}
+	for name, held := range h.holds { // nor what it does not name, also if it wants it again before it hears of another pool
+		if !named[name] {
+			held.amount = 0
+			h.holds[name] = held
+		}
 	}
 	r.sanitize()
 	return r
@@ -231,7 +239,7 @@ func (h *Holder) share(d *Demand) (amount, after float64) {
 	case !h.lost || d.Lost < 0:
 		return amount, 0
 	case d.Lost > 0:
-		after = min(d.Lost, 1) * d.Total
+		after = d.Lost * d.Total
 	case known:
 		return amount, amount
 	default:
