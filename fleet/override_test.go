@@ -120,6 +120,64 @@ func TestAHandOnThePageHasTheLastWord(t *testing.T) {
 	})
 }
 
+// Neither the end of an override nor that it is lifted undoes what a hand did after it.
+func TestWhatAHandDidOutlastsTheOverride(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := fleettest.NewMemory()
+		a := join(t, store, shared())
+		o := steer(t, store, fleet.Override{Dependency: "payments", Action: fleet.Observe, For: time.Hour})
+		steer(t, store, fleet.Override{Dependency: "payments", Action: fleet.RetriesOff, For: time.Minute})
+		time.Sleep(2 * time.Second)
+		b, _ := a.d.Breaker("")
+		b.By("carl").ForceOpen(time.Hour)
+		a.d.Retries().By("carl").Stop(time.Hour)
+		if err := fleet.Lift(t.Context(), store, "gabion", o.ID, "bob", "mended"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		if st := a.d.Stats(); st.Main.Breaker.State != policy.StateForcedOpen || !st.RetriesOff {
+			t.Errorf("the breaker is %s, retries are off: %v", st.Main.Breaker.State, st.RetriesOff)
+		}
+	})
+}
+
+// A process that comes in between has it for the rest of its time.
+func TestAnOverrideEndsEverywhereAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := fleettest.NewMemory()
+		steer(t, store, fleet.Override{Dependency: "payments", Action: fleet.LimitRate, Rate: 50, For: time.Minute})
+		time.Sleep(50 * time.Second)
+		late := join(t, store, shared())
+		if n := len(late.Status().Overrides); n != 1 {
+			t.Fatalf("%d overrides are in force, want 1", n)
+		}
+		time.Sleep(11 * time.Second)
+		if all := late.Status().Overrides; len(all) != 0 {
+			t.Errorf("in force after its minute: %+v", all)
+		}
+	})
+}
+
+// Those that have ended make room for others.
+func TestOverridesThatEndedMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := fleettest.NewMemory()
+		for i := range 150 {
+			o := steer(t, store, fleet.Override{Dependency: fmt.Sprint("d", i), Action: fleet.ForceOpen, For: time.Minute})
+			if time.Sleep(time.Second); o.Active(o.Until) {
+				t.Fatal("it is in force at its end")
+			}
+		}
+		all, now, err := fleet.Overrides(t.Context(), store, "gabion")
+		if err != nil || len(all) != 100 {
+			t.Fatalf("%d are kept, %v", len(all), err)
+		}
+		if err := fleet.Lift(t.Context(), store, "gabion", all[0].ID, "bob", "mended"); !errors.Is(err, fleet.ErrNotInForce) || all[0].Active(now) {
+			t.Errorf("one that has ended is lifted: %v", err)
+		}
+	})
+}
+
 // When the newer of two ends, the older one is in force again.
 func TestTheNewestOverrideCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

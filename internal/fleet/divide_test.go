@@ -102,22 +102,24 @@ func TestASharePassesOnWhenItsHolderKnows(t *testing.T) {
 
 // The dead process's lease is counted from its last report to its end and skew longer, in pools that are divided all the time.
 func TestTheLeaseOfTheDeadEnds(t *testing.T) {
-	for _, skew := range []time.Duration{200 * time.Millisecond, 0} { // none counts as a sixty-fourth of a lease
-		d := Demand{Resource: "r", Total: 100, Want: 100}
-		p := Divide(nil, []Report{asks("a", 1, 0, d)}, noon, lease, skew)
-		const last = 100 * time.Millisecond
-		for after := last; after <= 4*time.Second; after += 100 * time.Millisecond {
-			// The dead one's second report is in the store all the time.
-			p = Divide(p, []Report{asks("a", 2, 0, d), asks("b", uint64(after), p.Version, Demand{Resource: "r", Total: 100, Want: 100, Holds: p.holdsOf("b")})}, noon.Add(after), lease, skew)
+	for _, c := range []struct {
+		last time.Duration // when it reports last
+		skew time.Duration // none counts as a sixty-fourth of a lease
+	}{{0, 200 * time.Millisecond}, {100 * time.Millisecond, 200 * time.Millisecond}, {100 * time.Millisecond, 0}} {
+		d, count := Demand{Resource: "r", Total: 100, Want: 100}, 1+uint64(c.last/(100*time.Millisecond))
+		p := Divide(nil, []Report{asks("a", 1, 0, d)}, noon, lease, c.skew)
+		for after := 100 * time.Millisecond; after <= 4*time.Second; after += 100 * time.Millisecond {
+			// The dead one's last report is in the store all the time.
+			p = Divide(p, []Report{asks("a", count, 0, d), asks("b", uint64(after), p.Version, Demand{Resource: "r", Total: 100, Want: 100, Holds: p.holdsOf("b")})}, noon.Add(after), lease, c.skew)
 			b, want := given(p)["b"], 0.0
-			switch in := after - max(skew, lease/tolerance); { // so long after what it has may be in force still
-			case in >= last+lease:
+			switch in := after - max(c.skew, lease/tolerance); { // so long after what it has may be in force still
+			case in >= c.last+lease:
 				want = 100
 			case in >= lease: // what it was given first has ended
 				want = 50
 			}
 			if b != want {
-				t.Fatalf("after %v the other is given %v, want %v", after, b, want)
+				t.Fatalf("%+v: after %v the other is given %v, want %v", c, after, b, want)
 			}
 		}
 		if p.Pod("a") == nil {
@@ -126,7 +128,7 @@ func TestTheLeaseOfTheDeadEnds(t *testing.T) {
 		if n := p.Live(); n != 1 {
 			t.Errorf("%d processes have shares, want one", n)
 		}
-		if p = Divide(p, []Report{asks("b", math.MaxUint64, p.Version)}, noon.Add(5*time.Second), lease, skew); p.Pod("a") != nil {
+		if p = Divide(p, []Report{asks("b", math.MaxUint64, p.Version)}, noon.Add(5*time.Second), lease, c.skew); p.Pod("a") != nil {
 			t.Error("the dead one is remembered without a report")
 		}
 	}
