@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -139,6 +140,43 @@ func TestWhatAHandDidOutlastsTheOverride(t *testing.T) {
 			t.Errorf("the breaker is %s, retries are off: %v", st.Main.Breaker.State, st.RetriesOff)
 		}
 	})
+}
+
+// It is in force everywhere within two seconds. Where policies have no rate, a process has to count first what it could use.
+func TestARateForAllIsInForceAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		fact  string
+		p     policy.Policy
+		least float64 // in force then
+	}{
+		{"a rate is shared", shared(), 25},
+		{"there is no rate", policy.Policy{Retry: policy.Retry{Attempts: 1}}, 0},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			p := c.p
+			synctest.Test(t, func(t *testing.T) {
+				store := fleettest.NewMemory()
+				var all []*pod
+				for range 10 {
+					all = append(all, join(t, store, p))
+				}
+				counts := slices.Repeat([]int{200}, len(all))
+				load(t.Context(), 12*time.Second, counts, all...)
+				steer(t, store, fleet.Override{Dependency: "payments", Action: fleet.LimitRate, Rate: 50, For: 2 * time.Minute})
+				load(t.Context(), 2*time.Second, counts, all...)
+				sum := 0.0
+				for _, one := range all {
+					st := one.d.Stats()
+					if sum += float64(st.RateLimit.Rate); !st.Share.On || !st.RateLimit.On {
+						t.Errorf("it is not in force: %+v", st.RateLimit)
+					}
+				}
+				if sum > 50*1.001 || sum < c.least {
+					t.Errorf("two seconds later all have %v a second, want %v to 50", sum, c.least)
+				}
+			})
+		})
+	}
 }
 
 // A process that comes in between has it for the rest of its time.

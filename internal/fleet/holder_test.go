@@ -112,7 +112,12 @@ func TestWhatAProcessHoldsIsWhatItReports(t *testing.T) {
 		}}, 5 * second, 4, 0, 4},
 		{"what is in use is held", Demand{Resource: "r", Total: 100, Want: 10, Used: 33}, []step{hear(pool(7, 40, short)), fall}, second, 10, 0, 33},
 		{"an older pool gives no more", wants(60), []step{hear(pool(7, 20, Resource{})), hear(pool(6, 40, Resource{}))}, second, 20, 0, 20},
-		{"no more than its own policy's total", Demand{Resource: "r", Total: 30}, []step{hear(pool(7, 40, Resource{}))}, second, 30, 0, 30},
+		{"the same part of a smaller total", Demand{Resource: "r", Total: 50}, []step{hear(pool(7, 40, Resource{}))}, second, 20, 0, 20},
+		{"and not twice", Demand{Resource: "r", Total: 50}, []step{hear(pool(7, 40, Resource{})), func(h *Holder) Shares {
+			h.Report(second, h.demands)
+			return h.Heard(2*second, noon, pool(7, 40, Resource{}))
+		}}, second, 20, 0, 20},
+		{"no more than its own policy's total", Demand{Resource: "r", Total: 30, Whole: true}, []step{hear(pool(7, 40, Resource{}))}, second, 30, 0, 30},
 		{"a pool without it takes nothing away", wants(10), []step{hear(pool(7, 40, Resource{})), hear(&Pool{Version: 8, At: noon.UnixMicro()})}, second, 40, 0, 40},
 		{"an answer to an older request is ignored", wants(10), []step{hear(pool(7, 40, Resource{})), func(h *Holder) Shares { return h.Heard(0, noon, pool(8, 90, Resource{})) }}, second, 40, 0, 40},
 		{"what it held without the store stays, until a pool has a share for it", wants(10), []step{hear(pool(7, 40, Resource{})), lose, hear(without)}, 4 * second, 40, 40, 40},
