@@ -83,7 +83,7 @@ func TestTheStoreHasLostEverything(t *testing.T) {
 	}
 }
 
-// So many divisions in one lease are one process's mistake. The record stays one that can be read.
+// Hundreds of divisions in one lease are one process's mistake. The record stays one that can be read.
 func TestManyDivisionsInOneLease(t *testing.T) {
 	p := told(nil, slices.Repeat([]step{{0, []Report{asks("a", 1, 0, Demand{Resource: "r", Total: 100, Want: 100})}}}, 3*maxPast)...)
 	b, err := p.Encode()

@@ -154,7 +154,7 @@ func (h *Holder) Report(now clock.Instant, demands []Demand) *Report {
 		}
 		d.Holds = max(amount, clamp(d.Used, math.MaxFloat64))
 	}
-	for name, held := range h.holds { // nor what it does not name, also if it wants it again before it hears of another pool
+	for name, held := range h.holds { // nor what it does not name, also if it wants it again before it has another pool
 		if !named[name] {
 			held.amount = 0
 			h.holds[name] = held

@@ -166,7 +166,7 @@ func (d *Dependency) judge() {
 	}
 }
 
-// Time is the p99 as it is shown. Before a member has made enough calls there is none.
+// Time is the p99 as it is shown. A dash says that no member has made enough calls.
 func (d *Dependency) Time() string {
 	if len(d.slow) == 0 { // see fewCalls
 		return "-"
