@@ -19,19 +19,28 @@ func TestOthersBreakersAreEvidence(t *testing.T) {
 		fact      string
 		witnesses int
 		failures  int
+		calls     int // before that, from which it has learned by itself
 		want      policy.BreakerState
 	}{
-		{"two witnesses and two failures open it", 2, 2, policy.StateOpen},
-		{"one failure may be chance", 2, 1, policy.StateClosed},
-		{"without a failure of its own it stays closed", 2, 0, policy.StateClosed},
-		{"one witness may be poisoned", 1, 2, policy.StateClosed},
-		{"without evidence two failures are nothing", 0, 2, policy.StateClosed},
+		{"two witnesses and two failures open it", 2, 2, 0, policy.StateOpen},
+		{"also where it has learned by itself", 2, 2, 40, policy.StateOpen},
+		{"one failure may be chance", 2, 1, 0, policy.StateClosed},
+		{"without a failure of its own it stays closed", 2, 0, 0, policy.StateClosed},
+		{"one witness may be poisoned", 1, 2, 0, policy.StateClosed},
+		{"without evidence two failures are nothing", 0, 2, 0, policy.StateClosed},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := fleettest.NewMemory()
 				p := policy.Policy{Retry: policy.Retry{Attempts: 1}}
+				if c.calls > 0 {
+					p = measuring()
+					p.Retry.Attempts = 1
+				}
 				mine := join(t, store, p)
+				for n := 0; n < c.calls; {
+					_ = mine.d.Run(t.Context(), hangs(&n, 1000))
+				}
 				for range 3 {
 					join(t, store, p)
 				}

@@ -1,9 +1,11 @@
 package fleet
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gabion-go/gabion/internal/fleet"
 )
@@ -29,5 +31,36 @@ func TestWhatAReportSaysOfBrokenBreakersIsBounded(t *testing.T) {
 		if len(f.Open) == 0 {
 			t.Errorf("nothing says that a breaker of %s is open", name)
 		}
+	}
+}
+
+// Breakers count that processes found open in the last ten seconds, by a clock that may have stepped, and that are still there.
+func TestWhoseWordIsEvidence(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	for _, c := range []struct {
+		fact  string
+		age   time.Duration
+		left  bool
+		known bool
+	}{
+		{"of a moment ago", time.Second, false, true},
+		{"of ten seconds ago", fresh, false, true},
+		{"of before that", fresh + time.Millisecond, false, false},
+		{"of a time to come", -fresh - time.Millisecond, false, false},
+		{"of one that has left", time.Second, true, false},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			var reports []fleet.Report
+			for _, id := range []string{"a", "b"} {
+				reports = append(reports, fleet.Report{ID: id, Leaves: c.left, Facts: map[string]json.RawMessage{
+					fleet.Process: encoded(fleet.ProcessFacts{At: now.Add(-c.age).UnixMilli()}),
+					"payments":    encoded(fleet.DependencyFacts{Open: []string{""}}),
+				}})
+			}
+			var k knownFacts
+			if err := json.Unmarshal(known(reports, now, nil), &k); err != nil || (k.Open["payments"][""] == 2) != c.known || (k.Members == 2) != c.known {
+				t.Errorf("%+v, %v", k, err)
+			}
+		})
 	}
 }

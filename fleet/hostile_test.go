@@ -66,13 +66,16 @@ func (l *lagging) Do(ctx context.Context, b fleet.Batch) (fleet.Result, error) {
 func TestClosedWhileARenewalIsOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := fleettest.NewMemory()
-		for n := range 20 {
+		for n := range 25 {
 			lag := &lagging{Store: store, lag: 300 * time.Millisecond}
 			mine := join(t, lag, shared())
-			time.Sleep(time.Duration(n) * 50 * time.Millisecond)
+			time.Sleep(time.Duration(n) * 200 * time.Millisecond)
 			mine.Close()
 			if err := mine.Status().Err; err != nil {
-				t.Errorf("closed %d ms after it joined: %v", n*50, err)
+				t.Errorf("closed %d ms after it joined: %v", n*200, err)
+			}
+			if st := mine.Status(); st.Lost || st.Failed > 0 || mine.log.Len() > 0 {
+				t.Errorf("closed %d ms after it joined, it says that the store is away: %+v\n%s", n*200, st, mine.log.String())
 			}
 		}
 		v, err := fleetlook.Look(t.Context(), store, "gabion")

@@ -197,7 +197,10 @@ func (m *Member) run(ctx context.Context) {
 			m.renew(ctx)
 			next, look = m.schedule()
 		case now >= look:
-			m.look(ctx)
+			if m.look(ctx); m.steers.moved() {
+				m.renew(ctx) // a rate for all is in force when it is reported
+				next, _ = m.schedule()
+			}
 			look = m.lookAt()
 		}
 	}

@@ -148,7 +148,11 @@ func TestTheDeathOfTheStoreIsNoEvent(t *testing.T) {
 		a, b := join(t, store, shared()), join(t, store, shared())
 		load(t.Context(), 15*time.Second, []int{2000, 2000}, a, b)
 		store.Break(errors.New("connection refused"))
+		before := store.Batches()
 		away := load(t.Context(), 60*time.Second, []int{2000, 2000}, a, b)
+		if asked := store.Batches() - before; asked > 80 {
+			t.Errorf("two processes ask a store that is away %d times in a minute", asked)
+		}
 		if sum := away[0] + away[1]; sum < 54_000 || sum > 60_400 {
 			t.Errorf("%v are sent of 60,000 while the store is away", away)
 		}
@@ -198,10 +202,13 @@ func TestAProcessStartsWithoutTheStore(t *testing.T) {
 // hanging is a store that does not answer, or panics.
 type hanging struct {
 	fleet.Store
-	how atomic.Value // string
+	how       atomic.Value // string
+	out, most atomic.Int32 // batches that it works on
 }
 
 func (h *hanging) Do(ctx context.Context, b fleet.Batch) (fleet.Result, error) {
+	h.most.Store(max(h.most.Load(), h.out.Add(1)))
+	defer h.out.Add(-1)
 	switch h.how.Load() {
 	case "panics":
 		panic("no store")
@@ -243,6 +250,9 @@ func TestAStoreThatMisbehavesHoldsUpNothing(t *testing.T) {
 				}
 				a.Close()
 				time.Sleep(time.Minute) // what was left behind ends
+				if n := store.most.Load(); n > 1 {
+					t.Errorf("%d batches were out at once", n)
+				}
 			})
 		})
 	}

@@ -307,3 +307,20 @@ func TestPaceIsKnownToThoseThatStart(t *testing.T) {
 		}
 	})
 }
+
+// A time that others were asked for goes on passing when they have gone.
+func TestAPaceOfBeforeEndsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := fleettest.NewMemory()
+		p := policy.Policy{Retry: policy.Retry{Attempts: 1}, Breaker: policy.Breaker{Off: true}, Pace: policy.Pace{Max: 20 * time.Second}}
+		for range 2 {
+			before := join(t, store, p)
+			_ = before.d.Run(t.Context(), func(context.Context) error { return busy{} })
+			before.Close()
+		}
+		time.Sleep(16 * time.Second)
+		if got := join(t, store, p).d.Stats().Main.Paced; got <= 0 || got > 2*time.Second {
+			t.Errorf("calls are spaced for %v, and others were asked for 18 s 16 s ago", got)
+		}
+	})
+}

@@ -75,11 +75,24 @@ func (m *Member) measure(now clock.Instant) {
 			n.order = append(n.order, one)
 		}
 	}
-	for name := range n.of {
+	for name, one := range n.of {
 		if !known[name] {
+			m.release(one)
 			delete(n.of, name)
 		}
 	}
+}
+
+// release is for a dependency that a reload has dropped. Who holds it may go on calling it, so it has what a process has that left.
+func (m *Member) release(n *need) {
+	if !n.leased {
+		return
+	}
+	apart := fleet.New(m.o.ID, m.o.Lease)
+	apart.Falling(0, n.measure(m.now(), nil, nil))
+	l := &adapter.Lease{Until: m.epoch}
+	l.Share, l.Lost = n.shares(amountsOf(apart.Failed(0)))
+	n.via.Lease(l)
 }
 
 const never = clock.Instant(-1 << 63)
@@ -202,18 +215,20 @@ func count(n int64) uint64 { return uint64(max(n, 0)) }
 // amounts are the shares in force, by resource.
 type amounts map[string]fleet.Share
 
+func amountsOf(s fleet.Shares) amounts {
+	all := make(amounts, len(s.Amounts))
+	for _, one := range s.Amounts {
+		all[one.Resource] = one
+	}
+	return all
+}
+
 func (a amounts) of(resource string) float64 { return a[resource].Amount }
 
 // enforce puts shares in force.
 func (m *Member) enforce(s fleet.Shares) {
-	m.force, m.amounts = s, make(amounts, len(s.Amounts))
-	for _, one := range s.Amounts {
-		m.amounts[one.Resource] = one
-	}
-	until := m.epoch // a share that ended before the process began
-	if s.Until > 0 {
-		until = m.time(s.Until)
-	}
+	m.force, m.amounts = s, amountsOf(s)
+	until := m.time(max(s.Until, 0)) // one that there never was ended before the process began
 	for _, n := range m.needs.order {
 		if n.leased = n.limits != 0; !n.leased {
 			n.via.Lease(nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -116,6 +117,101 @@ func TestAHandOnThePageHasTheLastWord(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		if got := state(a); got != policy.StateDisabled {
 			t.Errorf("the breaker is %s", got)
+		}
+	})
+}
+
+// Neither the end of an override nor that it is lifted undoes what a hand did after it.
+func TestWhatAHandDidOutlastsTheOverride(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := fleettest.NewMemory()
+		a := join(t, store, shared())
+		o := steer(t, store, fleet.Override{Dependency: "payments", Action: fleet.Observe, For: time.Hour})
+		steer(t, store, fleet.Override{Dependency: "payments", Action: fleet.RetriesOff, For: time.Minute})
+		time.Sleep(2 * time.Second)
+		b, _ := a.d.Breaker("")
+		b.By("carl").ForceOpen(time.Hour)
+		a.d.Retries().By("carl").Stop(time.Hour)
+		if err := fleet.Lift(t.Context(), store, "gabion", o.ID, "bob", "mended"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		if st := a.d.Stats(); st.Main.Breaker.State != policy.StateForcedOpen || !st.RetriesOff {
+			t.Errorf("the breaker is %s, retries are off: %v", st.Main.Breaker.State, st.RetriesOff)
+		}
+	})
+}
+
+// It is in force everywhere within two seconds. Where policies have no rate, a process has to count first what it could use.
+func TestARateForAllIsInForceAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		fact  string
+		p     policy.Policy
+		least float64 // in force then
+	}{
+		{"a rate is shared", shared(), 25},
+		{"there is no rate", policy.Policy{Retry: policy.Retry{Attempts: 1}}, 0},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			p := c.p
+			synctest.Test(t, func(t *testing.T) {
+				store := fleettest.NewMemory()
+				var all []*pod
+				for range 10 {
+					all = append(all, join(t, store, p))
+				}
+				counts := slices.Repeat([]int{200}, len(all))
+				load(t.Context(), 12*time.Second, counts, all...)
+				steer(t, store, fleet.Override{Dependency: "payments", Action: fleet.LimitRate, Rate: 50, For: 2 * time.Minute})
+				load(t.Context(), 2*time.Second, counts, all...)
+				sum := 0.0
+				for _, one := range all {
+					st := one.d.Stats()
+					if sum += float64(st.RateLimit.Rate); !st.Share.On || !st.RateLimit.On {
+						t.Errorf("it is not in force: %+v", st.RateLimit)
+					}
+				}
+				if sum > 50*1.001 || sum < c.least {
+					t.Errorf("two seconds later all have %v a second, want %v to 50", sum, c.least)
+				}
+			})
+		})
+	}
+}
+
+// A process that comes in between has it for the rest of its time.
+func TestAnOverrideEndsEverywhereAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := fleettest.NewMemory()
+		steer(t, store, fleet.Override{Dependency: "payments", Action: fleet.LimitRate, Rate: 50, For: time.Minute})
+		time.Sleep(50 * time.Second)
+		late := join(t, store, shared())
+		if n := len(late.Status().Overrides); n != 1 {
+			t.Fatalf("%d overrides are in force, want 1", n)
+		}
+		time.Sleep(11 * time.Second)
+		if all := late.Status().Overrides; len(all) != 0 {
+			t.Errorf("in force after its minute: %+v", all)
+		}
+	})
+}
+
+// Those that have ended make room for others.
+func TestOverridesThatEndedMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := fleettest.NewMemory()
+		for i := range 150 {
+			o := steer(t, store, fleet.Override{Dependency: fmt.Sprint("d", i), Action: fleet.ForceOpen, For: time.Minute})
+			if time.Sleep(time.Second); o.Active(o.Until) {
+				t.Fatal("it is in force at its end")
+			}
+		}
+		all, now, err := fleet.Overrides(t.Context(), store, "gabion")
+		if err != nil || len(all) != 100 {
+			t.Fatalf("%d are kept, %v", len(all), err)
+		}
+		if err := fleet.Lift(t.Context(), store, "gabion", all[0].ID, "bob", "mended"); !errors.Is(err, fleet.ErrNotInForce) || all[0].Active(now) {
+			t.Errorf("one that has ended is lifted: %v", err)
 		}
 	})
 }

@@ -16,6 +16,7 @@ type steers struct {
 	all      []Override  // of it
 	ends     []time.Time // when each ends, by the process's clock; zero if it is not in force
 	done     map[target]applied
+	rates    string // of the overrides in force, when that was looked at last
 }
 
 // target is what an override moves: a breaker, or the retries.
@@ -79,6 +80,19 @@ func (s *steers) rate(dependency string) float64 {
 		return float64(o.Rate)
 	}
 	return 0
+}
+
+// moved reports whether operators limit other rates than when it was last asked.
+func (s *steers) moved() bool {
+	rates := ""
+	for _, o := range s.following() {
+		if o.Action == LimitRate {
+			rates += o.ID + " "
+		}
+	}
+	before := s.rates
+	s.rates = rates
+	return rates != before
 }
 
 func movesBreakers(a Action) bool { return a == ForceOpen || a == Disable || a == Observe }

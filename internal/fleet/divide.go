@@ -311,7 +311,6 @@ func (d *division) pool() *Pool {
 			// The store's clock stepped back. One more would be the version of a pool that the store lost.
 			next.Version = d.old.Version + 1 + next.Version%1_000_000
 		}
-		next.Known = d.old.Known
 		next.Past = d.past()
 	}
 	for i, claims := range d.claims {

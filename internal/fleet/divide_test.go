@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -99,30 +100,37 @@ func TestASharePassesOnWhenItsHolderKnows(t *testing.T) {
 	}
 }
 
-// The dead process's lease is counted to its end and skew longer, in pools that are divided all the time.
+// The dead process's lease is counted from its last report to its end and skew longer, in pools that are divided all the time.
 func TestTheLeaseOfTheDeadEnds(t *testing.T) {
-	const skew = 200 * time.Millisecond
-	d := Demand{Resource: "r", Total: 100, Want: 100}
-	p := Divide(nil, []Report{asks("a", 1, 0, d)}, noon, lease, skew)
-	for after := 100 * time.Millisecond; after <= 4*time.Second; after += 100 * time.Millisecond {
-		// The dead one's report is in the store all the time.
-		p = Divide(p, []Report{asks("a", 1, 0, d), asks("b", uint64(after), p.Version, Demand{Resource: "r", Total: 100, Want: 100, Holds: p.holdsOf("b")})}, noon.Add(after), lease, skew)
-		b, want := given(p)["b"], 0.0
-		switch {
-		case after >= lease+skew:
-			want = 100
-		case after >= lease: // a is gone, and what it had is in force still
-			want = 0
+	for _, c := range []struct {
+		last time.Duration // when it reports last
+		skew time.Duration // none counts as a sixty-fourth of a lease
+	}{{0, 200 * time.Millisecond}, {100 * time.Millisecond, 200 * time.Millisecond}, {100 * time.Millisecond, 0}} {
+		d, count := Demand{Resource: "r", Total: 100, Want: 100}, 1+uint64(c.last/(100*time.Millisecond))
+		p := Divide(nil, []Report{asks("a", 1, 0, d)}, noon, lease, c.skew)
+		for after := 100 * time.Millisecond; after <= 4*time.Second; after += 100 * time.Millisecond {
+			// The dead one's last report is in the store all the time.
+			p = Divide(p, []Report{asks("a", count, 0, d), asks("b", uint64(after), p.Version, Demand{Resource: "r", Total: 100, Want: 100, Holds: p.holdsOf("b")})}, noon.Add(after), lease, c.skew)
+			b, want := given(p)["b"], 0.0
+			switch in := after - max(c.skew, lease/tolerance); { // so long after what it has may be in force still
+			case in >= c.last+lease:
+				want = 100
+			case in >= lease: // what it was given first has ended
+				want = 50
+			}
+			if b != want {
+				t.Fatalf("%+v: after %v the other is given %v, want %v", c, after, b, want)
+			}
 		}
-		if b != want {
-			t.Fatalf("after %v the other is given %v, want %v", after, b, want)
+		if p.Pod("a") == nil {
+			t.Error("the dead one is forgotten while its report is there, and would be taken for a new one")
 		}
-	}
-	if p.Pod("a") == nil {
-		t.Error("the dead one is forgotten while its report is there, and would be taken for a new one")
-	}
-	if p = Divide(p, []Report{asks("b", math.MaxUint64, p.Version)}, noon.Add(5*time.Second), lease, skew); p.Pod("a") != nil {
-		t.Error("the dead one is remembered without a report")
+		if n := p.Live(); n != 1 {
+			t.Errorf("%d processes have shares, want one", n)
+		}
+		if p = Divide(p, []Report{asks("b", math.MaxUint64, p.Version)}, noon.Add(5*time.Second), lease, c.skew); p.Pod("a") != nil {
+			t.Error("the dead one is remembered without a report")
+		}
 	}
 }
 
@@ -165,6 +173,9 @@ func TestWhatAPoolRemembers(t *testing.T) {
 			}
 		})
 	}
+	if same := more(0); same.Version <= v {
+		t.Errorf("in the same microsecond, version %d follows %d", same.Version, v)
+	}
 	again := more(123456*time.Microsecond - time.Hour)
 	if again.Version <= v || again.Version == v+1 {
 		t.Errorf("after a step of the store's clock back, version %d follows %d", again.Version, v)
@@ -189,15 +200,17 @@ func TestAWildReportDoesNoHarm(t *testing.T) {
 		fact string
 		wild Report
 		each float64 // at least, of those that want 30
+		anew bool    // it names other resources each time
 	}{
-		{"wants everything", asks("w", 1, 0, Demand{Resource: "r", Total: 1e300, Want: 1e300, Room: 1e300, Least: 1e300}), 25},
-		{"wants less than nothing", asks("w", 1, 0, Demand{Resource: "r", Total: 100, Want: -1e300, Least: -1}), 30},
-		{"is no number", asks("w", 1, 0, Demand{Resource: "r", Total: math.NaN(), Want: math.NaN()}), 30},
-		{"wants infinitely much of an infinite total", asks("w", 1, 0, Demand{Resource: "r", Total: math.Inf(1), Want: math.Inf(1)}), 30},
-		{"says that the total is next to nothing", asks("w", 1, 0, Demand{Resource: "r", Total: 1e-300}), 30},
-		{"makes up a thousand resources", asks("w", 1, 0, many...), 30},
-		{"says that its numbers are whole", asks("w", 1, 0, Demand{Resource: "r", Total: 100, Want: 3, Whole: true}), 30},
-		{"lies about what it holds and knows", asks("w", 1, math.MaxUint64, Demand{Resource: "r", Total: 100, Want: 10, Holds: 1e300}), 30},
+		{"wants everything", asks("w", 1, 0, Demand{Resource: "r", Total: 1e300, Want: 1e300, Room: 1e300, Least: 1e300}), 25, false},
+		{"wants less than nothing", asks("w", 1, 0, Demand{Resource: "r", Total: 100, Want: -1e300, Least: -1}), 30, false},
+		{"is no number", asks("w", 1, 0, Demand{Resource: "r", Total: math.NaN(), Want: math.NaN()}), 30, false},
+		{"wants infinitely much of an infinite total", asks("w", 1, 0, Demand{Resource: "r", Total: math.Inf(1), Want: math.Inf(1)}), 30, false},
+		{"says that the total is next to nothing", asks("w", 1, 0, Demand{Resource: "r", Total: 1e-300}), 30, false},
+		{"makes up a thousand resources", asks("w", 1, 0, many...), 30, false},
+		{"says that its numbers are whole", asks("w", 1, 0, Demand{Resource: "r", Total: 100, Want: 3, Whole: true}), 30, false},
+		{"lies about what it holds and knows", asks("w", 1, math.MaxUint64, Demand{Resource: "r", Total: 100, Want: 10, Holds: 1e300}), 30, false},
+		{"makes up others each time", asks("w", 1, 0, many...), 30, true},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			c.wild.sanitize()
@@ -205,6 +218,9 @@ func TestAWildReportDoesNoHarm(t *testing.T) {
 			for k := range 5 {
 				reports := make([]Report, 0, 4)
 				for _, r := range good {
+					if c.anew && k < 2 {
+						break // they come later, and need what is free
+					}
 					r.Count, r.Ack = uint64(k+1), 0
 					if p != nil {
 						r.Ack = p.Version
@@ -215,6 +231,9 @@ func TestAWildReportDoesNoHarm(t *testing.T) {
 				}
 				if c.wild.Count = uint64(k + 1); c.wild.Ack > 0 {
 					c.wild.Count = math.MaxUint64 - 10 + uint64(k)
+				}
+				for i := 0; c.anew && i < len(c.wild.Demands); i++ {
+					c.wild.Demands[i].Resource = fmt.Sprint(k, i)
 				}
 				p = Divide(p, append(reports, c.wild), noon.Add(time.Duration(k)*time.Second), lease, 0)
 				record, err := p.Encode()

@@ -25,6 +25,7 @@ type game struct {
 	steps    bool // of the store's clock
 	little   bool // steps forward that are too small to be noticed
 	totals   bool
+	reloads  bool // of policies that share one limit, both or none
 }
 
 var games = []game{
@@ -33,6 +34,7 @@ var games = []game{
 	{fact: "processes are stopped", faults: faults{0.02, 0.02, 0.05}, pauses: true, lost: -1},
 	{fact: "processes come, leave and die", faults: faults{0.02, 0.02, 0.05}, comings: true, lost: -1},
 	{fact: "the total changes", faults: faults{0.02, 0.02, 0.02}, totals: true, lost: -1},
+	{fact: "limits come and go", faults: faults{0.1, 0.1, 0.1}, reloads: true, lost: -1},
 	{fact: "the store fails over with lost writes", faults: faults{0.02, 0.02, 0.05}, failover: true, lost: -1},
 	{fact: "the store's clock steps", faults: faults{0.02, 0.02, 0.05}, steps: true, lost: -1},
 	{fact: "the store's clock steps a little", faults: faults{0.02, 0.02, 0.05}, pauses: true, comings: true, little: true, lost: -1},
@@ -61,10 +63,14 @@ func (g game) play(t *testing.T, seed uint64, span time.Duration) {
 	w.totals = map[string]float64{rate: 1000, slots: 40}
 	w.policy = 1000
 	demands := func() []Demand {
-		return []Demand{
+		all := []Demand{
 			{Resource: rate, Total: w.policy, Want: w.wild(400), Room: w.wild(100), Least: w.wild(20), Lost: g.lost},
 			{Resource: slots, Total: w.totals[slots], Want: w.wild(20), Least: w.wild(2), Whole: true, Lost: g.lost},
 		}
+		if g.reloads {
+			all = slices.DeleteFunc(all, func(Demand) bool { return w.rng.IntN(3) > 0 })
+		}
+		return all
 	}
 	for range 3 + w.rng.IntN(12) {
 		w.join(demands()...)

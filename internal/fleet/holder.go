@@ -71,8 +71,20 @@ type Holder struct {
 // hold is what a process has of one resource.
 type hold struct {
 	amount float64 // given, less what it gave back
+	total  float64 // of which it is a part
 	level  float64 // what could be had by asking
 	short  bool    // others want more than they have
+}
+
+// under is what is left of a share when the process knows of a smaller total than the pool does: the same part of it, so that all that know
+// it keep to it at once. Whole numbers would be none, so they stay until the next pool.
+func (held hold) under(d *Demand) hold {
+	total := clamp(d.Total, math.MaxFloat64)
+	if total < held.total && !d.Whole {
+		held.amount, held.total = held.amount*(total/held.total), total
+	}
+	held.amount = min(held.amount, total)
+	return held
 }
 
 // tolerance divides the length of a lease: by so much a store's clock may seem to go back, as those of its
@@ -110,8 +122,9 @@ func (h *Holder) Falling(now clock.Instant, demands []Demand) (Shares, bool) {
 
 // giveBack lowers what h holds to what it needs, where others want more. It reports whether something became less.
 func (h *Holder) giveBack() (lower bool) {
-	for _, d := range h.demands {
-		held, need := h.holds[d.Resource], max(d.Want, d.Least)
+	for i := range h.demands {
+		d := &h.demands[i]
+		held, need := h.holds[d.Resource].under(d), max(d.Want, d.Least)
 		if d.Whole {
 			need = math.Ceil(need)
 		}
@@ -130,18 +143,27 @@ func (h *Holder) Report(now clock.Instant, demands []Demand) *Report {
 	h.count++
 	r := &Report{Format: format, ID: h.id, Count: h.count, Ack: h.version, Demands: make([]Demand, len(demands))}
 	copy(r.Demands, demands)
+	named := make(map[string]bool, len(demands))
 	for i := range r.Demands {
 		d := &r.Demands[i]
+		named[d.Resource] = true
 		amount, after := h.share(d)
 		if now >= h.until {
 			amount = after
 		}
 		// What it does not report it does not hold, also if the store fails after this.
 		if held, known := h.holds[d.Resource]; known && amount < held.amount {
+			held = held.under(d)
 			held.amount = amount
 			h.holds[d.Resource] = held
 		}
 		d.Holds = max(amount, clamp(d.Used, math.MaxFloat64))
+	}
+	for name, held := range h.holds { // nor what it does not name, also if it wants it again before it has another pool
+		if !named[name] {
+			held.amount = 0
+			h.holds[name] = held
+		}
 	}
 	r.sanitize()
 	return r
@@ -198,7 +220,7 @@ func (h *Holder) adopt(p *Pool, pod *Pod) {
 		if back {
 			amount = min(amount, before[r.Name].amount)
 		}
-		h.holds[r.Name] = hold{amount: amount, level: r.Level, short: r.Short}
+		h.holds[r.Name] = hold{amount: amount, total: r.Total, level: r.Level, short: r.Short}
 		if r.Short && amount < before[r.Name].amount {
 			h.owes = true
 		}
@@ -233,12 +255,12 @@ const unknown = 0.1
 // share returns what is in force of d's resource before and after the end of the lease.
 func (h *Holder) share(d *Demand) (amount, after float64) {
 	held, known := h.holds[d.Resource]
-	amount = min(held.amount, clamp(d.Total, math.MaxFloat64))
+	amount = held.under(d).amount
 	switch {
 	case !h.lost || d.Lost < 0:
 		return amount, 0
 	case d.Lost > 0:
-		after = min(d.Lost, 1) * d.Total
+		after = d.Lost * d.Total
 	case known:
 		return amount, amount
 	default:
@@ -269,10 +291,13 @@ func (h *Holder) sated() bool {
 	return false
 }
 
-// hungry reports that h could have more of something that it wants.
+// hungry reports that h could have more of something that it wants, or wants what the pool does not know.
 func (h *Holder) hungry() bool {
 	for _, d := range h.demands {
-		held := h.holds[d.Resource]
+		held, known := h.holds[d.Resource]
+		if !known && max(d.Want, d.Least) > 0 {
+			return true
+		}
 		// A sixteenth is not worth a round trip.
 		if want := min(max(d.Want, d.Least), d.Total, held.level); want > held.amount*17/16 {
 			return true

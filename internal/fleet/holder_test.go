@@ -58,6 +58,17 @@ func TestALeaseEndsNoLaterThanThePoolKnows(t *testing.T) {
 	}
 }
 
+// The pool that a store goes back to knows of an earlier end.
+func TestALeaseEndsAsTheRestoredPoolSays(t *testing.T) {
+	h := holder(wants(50))
+	h.Heard(5*second, noon, pool(8, 40, Resource{}))
+	older := pool(7, 40, Resource{})
+	older.At -= time.Second.Microseconds()
+	if s := h.Heard(6*second, noon.Add(time.Second), older); s.Until != 7*second {
+		t.Errorf("until %v, want 7 s", s.Until)
+	}
+}
+
 func TestWhatAProcessHoldsIsWhatItReports(t *testing.T) {
 	short := Resource{Short: true, Level: 50}
 	type step func(h *Holder) Shares
@@ -74,6 +85,10 @@ func TestWhatAProcessHoldsIsWhatItReports(t *testing.T) {
 	}{
 		{"nothing before it heard", wants(10), nil, second, 0, 0, 0},
 		{"its share", wants(10), []step{hear(pool(7, 40, Resource{}))}, second, 40, 0, 40},
+		{"its share stays under the same pool", wants(10), []step{hear(pool(7, 40, Resource{})), func(h *Holder) Shares {
+			h.Report(second, h.demands)
+			return h.Heard(2*second, noon, pool(7, 40, Resource{}))
+		}}, second, 40, 0, 40},
 		{"nothing after the end", wants(10), []step{hear(pool(7, 40, Resource{}))}, 4 * second, 40, 0, 0},
 		{"its share stays when the store is away", wants(10), []step{hear(pool(7, 40, Resource{})), lose}, 4 * second, 40, 40, 40},
 		{"nothing, if its policy says so", Demand{Resource: "r", Total: 100, Lost: -1}, []step{hear(pool(7, 40, Resource{})), lose}, 4 * second, 40, 0, 0},
@@ -92,12 +107,32 @@ func TestWhatAProcessHoldsIsWhatItReports(t *testing.T) {
 		{"not one that was divided before it gave back", wants(10), []step{hear(pool(7, 40, short)), fall, hear(before(pool(8, 30, short)))}, second, 10, 0, 10},
 		{"a tenth more than it needs stays", wants(37), []step{hear(pool(7, 40, short)), fall}, second, 40, 0, 40},
 		{"its share stays, when others want no more", wants(10), []step{hear(pool(7, 40, Resource{})), fall}, second, 40, 0, 40},
+		{"what it needs of whole numbers is whole", Demand{Resource: "r", Total: 100, Want: 3.2, Whole: true}, []step{hear(pool(7, 40, short)), fall}, second, 4, 0, 4},
+		{"the least of its policy stays", Demand{Resource: "r", Total: 100, Want: 1, Least: 5}, []step{hear(pool(7, 40, short)), fall}, second, 5, 0, 5},
+		{"what it held last stays, though it needs less by then", wants(10), []step{hear(pool(7, 40, short)), lose, func(h *Holder) Shares {
+			s, _ := h.Falling(5*second, h.demands)
+			return s
+		}}, 5 * second, 40, 40, 40},
+		{"what it had without the store is no share when the store is back", Demand{Resource: "r", Total: 100, Lost: 0.5}, []step{hear(pool(7, 4, Resource{})), lose, func(h *Holder) Shares {
+			h.Report(4*second, h.demands)
+			return h.Heard(4*second, noon, pool(7, 4, Resource{}))
+		}}, 5 * second, 4, 0, 4},
 		{"what is in use is held", Demand{Resource: "r", Total: 100, Want: 10, Used: 33}, []step{hear(pool(7, 40, short)), fall}, second, 10, 0, 33},
 		{"an older pool gives no more", wants(60), []step{hear(pool(7, 20, Resource{})), hear(pool(6, 40, Resource{}))}, second, 20, 0, 20},
-		{"no more than its own policy's total", Demand{Resource: "r", Total: 30}, []step{hear(pool(7, 40, Resource{}))}, second, 30, 0, 30},
+		{"the same part of a smaller total", Demand{Resource: "r", Total: 50}, []step{hear(pool(7, 40, Resource{}))}, second, 20, 0, 20},
+		{"and not twice", Demand{Resource: "r", Total: 50}, []step{hear(pool(7, 40, Resource{})), func(h *Holder) Shares {
+			h.Report(second, h.demands)
+			return h.Heard(2*second, noon, pool(7, 40, Resource{}))
+		}}, second, 20, 0, 20},
+		{"no more than its own policy's total", Demand{Resource: "r", Total: 30, Whole: true}, []step{hear(pool(7, 40, Resource{}))}, second, 30, 0, 30},
 		{"a pool without it takes nothing away", wants(10), []step{hear(pool(7, 40, Resource{})), hear(&Pool{Version: 8, At: noon.UnixMicro()})}, second, 40, 0, 40},
 		{"an answer to an older request is ignored", wants(10), []step{hear(pool(7, 40, Resource{})), func(h *Holder) Shares { return h.Heard(0, noon, pool(8, 90, Resource{})) }}, second, 40, 0, 40},
 		{"what it held without the store stays, until a pool has a share for it", wants(10), []step{hear(pool(7, 40, Resource{})), lose, hear(without)}, 4 * second, 40, 40, 40},
+		{"nothing of what a report did not name, though it wants it again", wants(10), []step{hear(pool(7, 40, Resource{})), func(h *Holder) Shares {
+			h.Report(second, nil)
+			s, _ := h.Falling(second, []Demand{wants(10)})
+			return s
+		}}, second, 0, 0, 0},
 		{"nothing after it left", wants(10), []step{hear(pool(7, 40, Resource{})), lose, func(h *Holder) Shares { h.Leave(second); return h.Shares() }}, second, 0, 0, 0},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
@@ -151,6 +186,15 @@ func TestWhenToRenew(t *testing.T) {
 			h.Heard(0, noon, before(pool(7, 40, short)))
 			h.Heard(0, noon, before(pool(7, 40, short)))
 		}, [2]clock.Instant{ms(900), ms(1100)}, false},
+		{"as a rule, under the pool after that", wants(30), func(h *Holder) {
+			h.Heard(0, noon, pool(7, 40, Resource{}))
+			h.Heard(0, noon, pool(8, 30, short))
+			h.Heard(0, noon, pool(9, 30, short))
+		}, [2]clock.Instant{ms(900), ms(1100)}, false},
+		{"as a rule, with less that no other wants", wants(30), func(h *Holder) {
+			h.Heard(0, noon, pool(7, 40, Resource{}))
+			h.Heard(0, noon, pool(8, 30, Resource{}))
+		}, [2]clock.Instant{ms(900), ms(1100)}, false},
 		{"a sixth of a lease before the end", wants(10), func(h *Holder) { h.Heard(0, noon.Add(1800*time.Millisecond), pool(7, 40, Resource{})) }, [2]clock.Instant{ms(700), ms(700)}, false},
 		{"soon, when it ended", wants(10), func(h *Holder) { h.Heard(0, noon.Add(4*time.Second), pool(7, 40, Resource{})) }, [2]clock.Instant{ms(187), ms(312)}, false},
 		{"soon after a failure", wants(90), func(h *Holder) { h.Failed(0) }, [2]clock.Instant{ms(46), ms(546)}, false},
@@ -167,6 +211,16 @@ func TestWhenToRenew(t *testing.T) {
 		{"a little more is not", wants(42), func(h *Holder) { h.Heard(0, noon, pool(7, 40, Resource{Level: 100})) }, [2]clock.Instant{ms(900), ms(1100)}, false},
 		{"nor more than there is", wants(60), func(h *Holder) { h.Heard(0, noon, pool(7, 50, short)) }, [2]clock.Instant{ms(900), ms(1100)}, false},
 		{"half of it that others want is", wants(10), func(h *Holder) { h.Heard(0, noon, pool(7, 40, short)) }, [2]clock.Instant{ms(900), ms(1100)}, true},
+		{"a quarter of it that others want is not", wants(30), func(h *Holder) { h.Heard(0, noon, pool(7, 40, short)) }, [2]clock.Instant{ms(900), ms(1100)}, false},
+		{"nor is the last slot", Demand{Resource: "r", Total: 100, Want: 0.2, Whole: true}, func(h *Holder) { h.Heard(0, noon, pool(7, 1, short)) }, [2]clock.Instant{ms(900), ms(1100)}, false},
+		{"more is not asked of a store that is away", wants(60), func(h *Holder) {
+			h.Heard(0, noon, pool(7, 40, Resource{Level: 100}))
+			h.Failed(0)
+		}, [2]clock.Instant{ms(46), ms(546)}, false},
+		{"nor before it has a share again", wants(60), func(h *Holder) {
+			h.Heard(0, noon, pool(7, 40, Resource{Level: 100}))
+			h.Heard(0, noon, &Pool{Version: 8, At: noon.UnixMicro()})
+		}, [2]clock.Instant{ms(187), ms(312)}, false},
 		{"half of it that others do not want is not", wants(10), func(h *Holder) { h.Heard(0, noon, pool(7, 40, Resource{})) }, [2]clock.Instant{ms(900), ms(1100)}, false},
 	} {
 		t.Run(c.fact, func(t *testing.T) {

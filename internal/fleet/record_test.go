@@ -78,6 +78,7 @@ func TestFieldsOfTheNextReleaseDoNoHarm(t *testing.T) {
 func FuzzRecords(f *testing.F) {
 	f.Add([]byte(`{"v":1,"id":"a","n":1,"a":1,"d":[{"r":"x","t":5,"w":3,"h":2}]}`), []byte(`{"v":1,"n":1,"at":5,"len":1000,"res":[{"r":"x","t":5}],"pods":[{"id":"a","u":900,"s":[1],"w":[{"n":1,"a":2,"u":5}]}],"past":[1]}`), int64(700))
 	f.Add([]byte(`{"v":1,"id":"b","d":[{"r":"x","t":1e-300,"i":true}]}`), []byte(`{"v":1,"n":18446744073709551615,"at":9007199254740992,"len":1}`), int64(-5))
+	f.Add([]byte(`{"v":1,"id":"a","n":1}`), []byte(`{"v":1,"n":1,"at":0,"len":1,"pods":[{"id":"a","n":1,"u":-9007199254740992}]}`), int64(latest))
 	f.Fuzz(func(t *testing.T, report, record []byte, now int64) {
 		r, err := ParseReport(report)
 		if err != nil {

@@ -2,6 +2,7 @@
 package fleetcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,8 @@ func Command() *cobra.Command {
 	return cli.Group("fleet", "what the processes of a fleet report", help, status)
 }
 
-var errNone = errors.New("no members: is it the store and the fleet that the program gives to fleet.Join?")
+// errNone is the error of a fleet without members.
+var errNone = errors.New("no members")
 
 func (r *request) main(c *cobra.Command, words []string) int {
 	err := r.run(c.Context(), words, c.OutOrStdout())
@@ -100,7 +102,8 @@ func (r *request) run(ctx context.Context, words []string, stdout io.Writer) err
 		err = r.print(stdout, v, s)
 	}
 	if err == nil && s.Members == 0 {
-		err = errNone
+		elsewhere := cmp.Or(fleetstore.Elsewhere(ctx, store, r.Fleet), "is it the store and the fleet that the program gives to fleet.Join?")
+		err = fmt.Errorf("the fleet %s has %w: %s", r.Fleet, errNone, elsewhere)
 	}
 	return err
 }

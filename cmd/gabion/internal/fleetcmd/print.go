@@ -38,7 +38,9 @@ func (r *request) print(out io.Writer, v *fleetlook.View, s *fleetview.Sum) erro
 	}
 	fmt.Fprintf(out, "fleet %s: %d members, shares were %s. It is %s by the store's clock.\n", operator.Text(r.Fleet), s.Members, divided, v.Now.UTC().Format(time.RFC3339))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\nVERSION\tPOLICIES\tMEMBERS")
+	if len(s.Kinds) > 0 {
+		fmt.Fprintln(w, "\nVERSION\tPOLICIES\tMEMBERS")
+	}
 	for i, k := range s.Kinds {
 		ids := ""
 		if i > 0 { // the odd ones are named
@@ -66,7 +68,7 @@ func printSums(w io.Writer, s *fleetview.Sum) {
 		if len(d.Open) > 0 {
 			open = fmt.Sprintf("%d of %d: %s", len(d.Open), d.Members, some(d.Open))
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%v\t%s\n", operator.Text(d.Name), d.Calls, percent(d.Failed, d.Calls-d.Unsent), d.Unsent, fleetview.Rounded(d.P99), open)
+		fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%s\t%s\n", operator.Text(d.Name), d.Calls, percent(d.Failed, d.Calls-d.Unsent), d.Unsent, d.Time(), open)
 	}
 	if len(s.Limits) > 0 {
 		fmt.Fprintln(w, "\nLIMIT\tWHOLE\tIN SHARES\tWANTED\tMEMBERS")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -53,8 +54,14 @@ func (o *Options) Check() error {
 	if o.Store == "" {
 		return operator.Wrongf("--store is missing, such as --store redis://redis:6379")
 	}
+	if !named.MatchString(o.Fleet) {
+		return operator.Wrongf("--fleet %s: a fleet's name has letters, digits, hyphens, dots and underscores, 64 at most", o.Fleet)
+	}
 	return operator.URL(o.Store)
 }
+
+// named is what package fleet takes for the name of a fleet.
+var named = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // connectTime bounds how long a batch may take.
 const connectTime = 10 * time.Second
@@ -93,7 +100,7 @@ func (o *Options) redis() (fleet.Store, func(), error) {
 		_ = client.Close()
 		return nil, nil, err
 	}
-	return told{s, new(said)}, func() { _ = client.Close() }, nil
+	return told{s, new(said), redisNames(client, cmp.Or(o.Prefix, "gabion:fleet:"))}, func() { _ = client.Close() }, nil
 }
 
 func (o *Options) postgres(ctx context.Context) (fleet.Store, func(), error) {
@@ -106,7 +113,7 @@ func (o *Options) postgres(ctx context.Context) (fleet.Store, func(), error) {
 		pool.Close()
 		return nil, nil, operator.Call(err)
 	}
-	return told{s, new(said)}, pool.Close, nil
+	return told{s, new(said), postgresNames(pool, o.Table)}, pool.Close, nil
 }
 
 func (o *Options) nats(ctx context.Context) (fleet.Store, func(), error) {
@@ -121,7 +128,7 @@ func (o *Options) nats(ctx context.Context) (fleet.Store, func(), error) {
 		stop()
 		return nil, nil, errors.Join(err, heard.err())
 	}
-	return told{found, heard}, stop, nil
+	return told{found, heard, natsNames(js, cmp.Or(o.Bucket, "gabion-fleet"))}, stop, nil
 }
 
 // said is what a NATS server said beside its answers: that a right is missing is no answer, and a request without the
@@ -147,6 +154,7 @@ func (s *said) err() error {
 type told struct {
 	fleet.Store
 	heard *said
+	names func(context.Context) []string // of the fleets, as far as they are cheap to find
 }
 
 // Do implements fleet.Store.
@@ -160,7 +168,7 @@ func (t told) Do(ctx context.Context, b fleet.Batch) (fleet.Result, error) {
 	return r, explained(errors.Join(err, t.heard.err()))
 }
 
-// A Refusal is an error that a store gives before it changes anything.
+// A Refusal is an error that a store gives before it changes anything. Its text says what can be done.
 type Refusal struct{ error }
 
 // Unwrap returns the store's error.
@@ -186,7 +194,7 @@ func explained(err error) error {
 		{"stream not found", "the bucket is missing: --bucket names the one that the program gave to natsfleet.Open"},
 	} {
 		if strings.Contains(text, hint.says) {
-			return Refusal{fmt.Errorf("the store refuses, and nothing was changed: %s\n  %w", hint.do, err)}
+			return Refusal{fmt.Errorf("%s\n  %w", hint.do, err)}
 		}
 	}
 	return err

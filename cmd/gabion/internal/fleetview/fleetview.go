@@ -166,6 +166,14 @@ func (d *Dependency) judge() {
 	}
 }
 
+// Time is the p99 as it is shown. A dash says that no member has made enough calls.
+func (d *Dependency) Time() string {
+	if len(d.slow) == 0 { // see fewCalls
+		return "-"
+	}
+	return Rounded(d.P99).String()
+}
+
 // Number is a number of a limit in four digits, or with all digits before the point.
 func Number(x float64) string {
 	if x >= 1000 {

@@ -33,6 +33,16 @@ func TestSum(t *testing.T) {
 	if want := (Limit{"payments", "rate", 100, 100, 120, 10}); s.Limits[0] != want {
 		t.Errorf("%+v, want %+v", s.Limits[0], want)
 	}
+	if text := d.Time(); text != "10ms" {
+		t.Errorf("a call takes %s", text)
+	}
+	for i := range v.Members {
+		v.Members[i].Dependencies[0].Calls, v.Members[i].Dependencies[0].Succeeded = fewCalls, 0
+	}
+	if text := Of(v).Dependencies[0].Time(); text != "-" {
+		t.Errorf("after few calls of each member a call takes %s", text)
+	}
+	v = pods(10)
 	v.Members[3].Version, v.Members[4].Policies, v.Members[5].Left = "v2", "q", true
 	v.Members[6].Until, v.Members[7].Lost, v.Members[8].Dependencies[0].Open = v.Now.Add(-time.Second), true, []string{""}
 	v.Overrides = []fleet.Override{{ID: "a", Until: v.Now}, {ID: "b", Until: v.Now.Add(time.Second)}}

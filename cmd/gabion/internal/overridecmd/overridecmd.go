@@ -92,7 +92,7 @@ func (v verb) command() *cobra.Command {
 		if err == nil {
 			return cli.ExitOK
 		}
-		fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", c.CommandPath(), said(err))
+		fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", c.CommandPath(), v.said(err))
 		return codeOf(c.Context(), err)
 	})
 	flags := c.Flags()
@@ -118,9 +118,12 @@ func (v *verb) with(ctx context.Context, o *options, stdout, stderr io.Writer) e
 }
 
 // said is an error's text as a terminal may have it. What follows its first line is indented.
-func said(err error) string {
+func (v *verb) said(err error) string {
 	if refused, is := errors.AsType[fleetstore.Refusal](err); is {
 		err = refused // what is around it speaks of stores that failed in between
+		if v.name != "list" {
+			err = fmt.Errorf("the store refuses, and nothing was changed: %w", refused)
+		}
 	}
 	var lines []string
 	for line := range strings.Lines(err.Error()) {

@@ -66,6 +66,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"override lift a --store redis://h", "say with --why why"},
 		{"override list all --store redis://h", `"all" is not expected`},
 		{"fleet status --store redis://h x", `"x" is not expected`},
+		{"fleet status --store redis://h --fleet shop/eu", "--fleet shop/eu: a fleet's name has letters"},
 		{"fleet", "say what to do"},
 	} {
 		if code, _, stderr := run(t, strings.Fields(c.args)...); code != cli.ExitUsage || !strings.Contains(stderr, c.says) {
@@ -124,6 +125,12 @@ func TestAnOperatorSteersAFleet(t *testing.T) {
 		t.Errorf("%+v, %v", list, err)
 	}
 
+	for _, misspelled := range [][]string{{"fleet", "status"}, {"override", "payments", "observe", "--for", "1s", "--why", "INC-0"}} {
+		if _, _, stderr := run(t, append(misspelled, "--store", url, "--fleet", "shpo")...); !strings.Contains(stderr, "the store has shop; did you mean --fleet shop?") {
+			t.Errorf("%v of another fleet: %s", misspelled, stderr)
+		}
+	}
+
 	// The store refuses one who may only look, and nothing is half done.
 	if err := admin.Do(t.Context(), "ACL", "SETUSER", "looker", "on", ">x", "~gabion:fleet:*", "+@connection", "+eval", "+evalsha", "+time", "+hget", "+hgetall").Err(); err != nil {
 		t.Fatal(err)
@@ -140,6 +147,9 @@ func TestAnOperatorSteersAFleet(t *testing.T) {
 // So does PostgreSQL.
 func TestAnOperatorWithoutTheRightToWrite(t *testing.T) {
 	dsn := testservers.Postgres(t)
+	if code, _, stderr := run(t, "fleet", "status", "--store", dsn); code != cli.ExitFailure || !strings.Contains(stderr, "gabion fleet status: the table is missing: --table names") || strings.Contains(stderr, "changed") {
+		t.Errorf("without a table: code %d, %s", code, stderr)
+	}
 	admin, err := pgxpool.New(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)
@@ -167,6 +177,12 @@ func TestAnOperatorWithoutTheRightToWrite(t *testing.T) {
 	}
 	if code, stderr := kill(looker, "INC-2"); code != cli.ExitFindings || !strings.Contains(stderr, "the store refuses, and nothing was changed: the user may not do this") {
 		t.Errorf("code %d: %s", code, stderr)
+	}
+	if _, err := admin.Exec(t.Context(), "INSERT INTO gabion_fleet (key, ends, value) VALUES ('shop/pool', 0, '')"); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := run(t, "fleet", "status", "--store", looker, "--fleet", "shpo"); code != cli.ExitFindings || !strings.Contains(stderr, "the store has shop; did you mean --fleet shop?") {
+		t.Errorf("of another fleet: code %d: %s", code, stderr)
 	}
 	code, stdout, stderr := run(t, "override", "list", "--store", looker)
 	if code != cli.ExitOK || strings.Contains(stdout, "INC-2") || !strings.Contains(stdout, "INC-1") {

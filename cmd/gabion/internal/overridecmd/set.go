@@ -1,6 +1,7 @@
 package overridecmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/fleetstore"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/fleet"
 	"github.com/gabion-go/gabion/internal/fleetlook"
@@ -145,7 +147,8 @@ func (c *call) misses(ctx context.Context, dependency string) string {
 	base, _, _ := strings.Cut(dependency, "/")
 	switch {
 	case members == 0:
-		return fmt.Sprintf("the fleet %s has no members now: --fleet names another one", operator.Text(c.Fleet))
+		elsewhere := cmp.Or(operator.Text(fleetstore.Elsewhere(ctx, c.store, c.Fleet)), "--fleet names another one")
+		return fmt.Sprintf("the fleet %s has no members now: %s", operator.Text(c.Fleet), elsewhere)
 	case dependency == fleet.Everything, names[dependency], names[base]:
 		return ""
 	}

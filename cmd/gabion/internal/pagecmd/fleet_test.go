@@ -89,7 +89,9 @@ func TestAPageOfAFleet(t *testing.T) {
 }
 
 func TestAFleetsPageIsCalledWrongly(t *testing.T) {
+	t.Setenv("GABION_FLEET_STORE", "mysql://elsewhere")
 	for args, says := range map[string]string{
+		"":                                 "--store begins with redis://", // it is the one of the environment
 		"calls.jsonl --store redis://h":    "not both",
 		"--store mysql://h":                "--store begins with redis://",
 		"--store postgres://h --table a;b": "is no table name",

@@ -83,7 +83,7 @@ func (r *request) main(c *cobra.Command, words []string) int {
 		return r.wrongly("--of goes with neither a recording nor --store")
 	case r.of != "":
 		return r.collect(c.Context())
-	case r.fleet.Store != "":
+	case r.fleet.Store != "" || len(words) == 0 && os.Getenv("GABION_FLEET_STORE") != "":
 		return r.watch(c.Context())
 	case len(words) == 0:
 		return r.wrongly("no recording is named: gabion page FILE")
