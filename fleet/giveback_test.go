@@ -64,7 +64,7 @@ func TestNoMoreIsInForceThanIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := fleettest.NewMemory()
 		p := shared()
-		p.Bulkhead.Limit, p.Bulkhead.Queue = 20, 1
+		p.Bulkhead.Limit, p.Bulkhead.Queue, p.Timeout.Call = 20, 40, 5*time.Minute
 		p.Fleet.Slots = true
 		r, err := gabion.NewRegistry(map[string]policy.Policy{"payments": p})
 		if err != nil {
@@ -88,10 +88,15 @@ func TestNoMoreIsInForceThanIsReported(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		one, other := &pod{Member: mine, r: r, d: d}, join(t, store, p)
-		for range 20 {
-			go other.d.Run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil })
+		for range 40 {
+			go func() {
+				for ctx.Err() == nil { // the other wants more than half
+					_ = other.d.Run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil })
+					time.Sleep(100 * time.Millisecond)
+				}
+			}()
 		}
-		load(ctx, 10*time.Second, []int{2000, 2000}, one, other)
+		time.Sleep(30 * time.Second)
 		cancel()
 		load(t.Context(), 15*time.Second, []int{2000, 2000}, one, other)
 		load(t.Context(), 10*time.Second, []int{50, 2000}, one, other)

@@ -291,13 +291,10 @@ func (h *Holder) sated() bool {
 	return false
 }
 
-// hungry reports that h could have more of something that it wants, or wants what the pool does not know.
+// hungry reports that h could have more of something that it wants.
 func (h *Holder) hungry() bool {
 	for _, d := range h.demands {
-		held, known := h.holds[d.Resource]
-		if !known && max(d.Want, d.Least) > 0 {
-			return true
-		}
+		held := h.holds[d.Resource]
 		// A sixteenth is not worth a round trip.
 		if want := min(max(d.Want, d.Least), d.Total, held.level); want > held.amount*17/16 {
 			return true
