@@ -53,7 +53,11 @@ func TestThePageIsServedUntilTheContextEnds(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	read, write := io.Pipe()
 	ended := make(chan int, 1)
-	go func() { ended <- cli.Run(ctx, command(made()), nil, write, io.Discard) }()
+	go func() {
+		code := cli.Run(ctx, command(made()), nil, write, io.Discard)
+		_ = write.Close() // or a reader of what it never said would wait for ever
+		ended <- code
+	}()
 	line := make([]byte, 100)
 	n, err := read.Read(line)
 	if err != nil {
