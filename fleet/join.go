@@ -194,11 +194,13 @@ func (m *Member) run(ctx context.Context) {
 		m.measure(m.now())
 		switch now := m.now(); {
 		case now >= next || m.holder.Rising(now, m.needs.demands):
-			m.renew(ctx)
+			if m.renew(ctx); m.steers.moved() {
+				m.renew(ctx) // a rate for all is in force when it is reported
+			}
 			next, look = m.schedule()
 		case now >= look:
 			if m.look(ctx); m.steers.moved() {
-				m.renew(ctx) // a rate for all is in force when it is reported
+				m.renew(ctx)
 				next, _ = m.schedule()
 			}
 			look = m.lookAt()

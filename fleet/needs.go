@@ -83,15 +83,26 @@ func (m *Member) measure(now clock.Instant) {
 	}
 }
 
-// release is for a dependency that a reload has dropped. Who holds it may go on calling it, so it has what a process has that left.
+// release is for a dependency that a reload has dropped. Who holds it may go on calling it, so it has what a process has that left, and no
+// more than it had. Overrides are for those of the fleet.
 func (m *Member) release(n *need) {
 	if !n.leased {
 		return
 	}
 	apart := fleet.New(m.o.ID, m.o.Lease)
-	apart.Falling(0, n.measure(m.now(), nil, nil))
+	n.rate = 0
+	if apart.Falling(0, n.measure(m.now(), nil, nil)); n.limits == 0 {
+		n.via.Lease(nil)
+		return
+	}
+	left := apart.Failed(0)
+	for i := range left.Amounts {
+		if one := &left.Amounts[i]; m.amounts.of(one.Resource) > 0 {
+			one.After = min(one.After, m.amounts.of(one.Resource))
+		}
+	}
 	l := &adapter.Lease{Until: m.epoch}
-	l.Share, l.Lost = n.shares(amountsOf(apart.Failed(0)))
+	l.Share, l.Lost = n.shares(amountsOf(left))
 	n.via.Lease(l)
 }
 

@@ -81,7 +81,8 @@ type hold struct {
 func (held hold) under(d *Demand) hold {
 	total := clamp(d.Total, math.MaxFloat64)
 	if total < held.total && !d.Whole {
-		held.amount, held.total = held.amount*(total/held.total), total
+		part := total / held.total
+		held.amount, held.level, held.total = held.amount*part, held.level*part, total
 	}
 	held.amount = min(held.amount, total)
 	return held
@@ -116,8 +117,23 @@ func (h *Holder) gap() time.Duration { return h.length / 12 }
 // that. It reports whether a share became smaller.
 func (h *Holder) Falling(now clock.Instant, demands []Demand) (Shares, bool) {
 	h.demands = demands
-	lower := now < h.until && h.giveBack()
+	lower := h.fit()
+	if now < h.until && h.giveBack() {
+		lower = true
+	}
 	return h.Shares(), lower
+}
+
+// fit lowers what h holds to the totals that the process knows. It reports whether something became less.
+func (h *Holder) fit() (lower bool) {
+	for i := range h.demands {
+		d := &h.demands[i]
+		held := h.holds[d.Resource]
+		if fits := held.under(d); fits.amount < held.amount {
+			h.holds[d.Resource], lower = fits, true
+		}
+	}
+	return lower
 }
 
 // giveBack lowers what h holds to what it needs, where others want more. It reports whether something became less.
@@ -159,10 +175,9 @@ func (h *Holder) Report(now clock.Instant, demands []Demand) *Report {
 		}
 		d.Holds = max(amount, clamp(d.Used, math.MaxFloat64))
 	}
-	for name, held := range h.holds { // nor what it does not name, also if it wants it again before it has another pool
+	for name := range h.holds { // nor what it does not name, also if it wants it again before it has another pool
 		if !named[name] {
-			held.amount = 0
-			h.holds[name] = held
+			delete(h.holds, name)
 		}
 	}
 	r.sanitize()
@@ -183,7 +198,7 @@ func (h *Holder) Heard(asked clock.Instant, storeNow time.Time, p *Pool) Shares 
 	if h.heard && asked < h.asked {
 		return h.Shares()
 	}
-	h.heard, h.asked, h.fails = true, asked, 0
+	h.heard, h.asked, h.fails, h.gave = true, asked, 0, false
 	pod := p.Pod(h.id)
 	h.given = pod != nil && pod.Until > 0
 	if !h.given {
@@ -199,7 +214,7 @@ func (h *Holder) Heard(asked clock.Instant, storeNow time.Time, p *Pool) Shares 
 	until := asked.Add(left)
 	if p.Version == h.version {
 		h.until = max(h.until, until)
-		h.owes, h.gave = false, false
+		h.owes = false
 		return h.Shares()
 	}
 	h.adopt(p, pod)
@@ -242,7 +257,7 @@ func (h *Holder) Shares() Shares {
 	for i := range h.demands {
 		d := &h.demands[i]
 		amount, after := h.share(d)
-		held := h.holds[d.Resource]
+		held := h.holds[d.Resource].under(d)
 		s.Amounts[i] = Share{Resource: d.Resource, Total: d.Total, Amount: amount, After: after, Sated: held.short && amount < held.level/2}
 	}
 	return s

@@ -105,6 +105,12 @@ func TestWhatAProcessHoldsIsWhatItReports(t *testing.T) {
 		{"what it gave back it does not take again", wants(10), []step{hear(pool(7, 40, short)), fall, hear(pool(7, 40, short))}, second, 10, 0, 10},
 		{"a newer pool gives again", wants(10), []step{hear(pool(7, 40, short)), fall, hear(pool(8, 30, short))}, second, 30, 0, 30},
 		{"not one that was divided before it gave back", wants(10), []step{hear(pool(7, 40, short)), fall, hear(before(pool(8, 30, short)))}, second, 10, 0, 10},
+		{"a tenth of what it did not name, while the store is away", wants(10), []step{hear(pool(7, 40, Resource{})), lose, func(h *Holder) Shares {
+			all := h.demands
+			h.Report(2*second, nil)
+			s, _ := h.Falling(3*second, all)
+			return s
+		}}, 4 * second, 0, 10, 10},
 		{"a tenth more than it needs stays", wants(37), []step{hear(pool(7, 40, short)), fall}, second, 40, 0, 40},
 		{"its share stays, when others want no more", wants(10), []step{hear(pool(7, 40, Resource{})), fall}, second, 40, 0, 40},
 		{"what it needs of whole numbers is whole", Demand{Resource: "r", Total: 100, Want: 3.2, Whole: true}, []step{hear(pool(7, 40, short)), fall}, second, 4, 0, 4},
@@ -186,6 +192,10 @@ func TestWhenToRenew(t *testing.T) {
 			h.Heard(0, noon, before(pool(7, 40, short)))
 			h.Heard(0, noon, before(pool(7, 40, short)))
 		}, [2]clock.Instant{ms(900), ms(1100)}, false},
+		{"soon, when the pool after that has nothing for it", wants(10), func(h *Holder) {
+			h.Heard(0, noon, before(pool(7, 40, short)))
+			h.Heard(0, noon, &Pool{Version: 8, At: noon.UnixMicro()})
+		}, [2]clock.Instant{ms(187), ms(312)}, false},
 		{"as a rule, under the pool after that", wants(30), func(h *Holder) {
 			h.Heard(0, noon, pool(7, 40, Resource{}))
 			h.Heard(0, noon, pool(8, 30, short))
@@ -244,6 +254,22 @@ func TestWhenToRenew(t *testing.T) {
 				t.Error("renews in the past")
 			}
 		})
+	}
+}
+
+// What a smaller total leaves is in force before it is reported, or others would be given what is still in use.
+func TestASmallerTotalIsInForceBeforeItIsReported(t *testing.T) {
+	h := holder(wants(10))
+	h.Heard(0, noon, pool(7, 40, Resource{}))
+	if _, lower := h.Falling(second, []Demand{{Resource: "r", Total: 100, Want: 10}}); lower {
+		t.Error("the same total makes a share smaller")
+	}
+	half := []Demand{{Resource: "r", Total: 50, Want: 10}}
+	if s, lower := h.Falling(second, half); !lower || s.Amounts[0].Amount != 20 {
+		t.Errorf("half of the total: %v, and smaller: %v; want 20 and true", s.Amounts[0].Amount, lower)
+	}
+	if _, lower := h.Falling(second, half); lower {
+		t.Error("it becomes smaller twice")
 	}
 }
 

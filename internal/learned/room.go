@@ -80,7 +80,7 @@ func (r *rule) judgeRoom(now clock.Instant, w *Window) (verdict int) {
 	if (w.Good < enough || r.busyShare*of(w).all < refusals) && w.Span < patience {
 		return Longer
 	}
-	r.phase = watching
+	r.phase, r.refused = watching, answers{}
 	if share := busyShare(w); share > 0.6*r.busyShare {
 		r.deaf.begin(now, patience, maxQuiet)
 		r.move(r.before.Limit, terms.LimitBack)

@@ -52,3 +52,28 @@ func TestRefusalsThatFewerCallsDoNotCureBoundNothing(t *testing.T) {
 		}
 	}
 }
+
+// Fewer calls cure the refusals at once: then the limit has fallen once, and what was refused before is no reason to lower it again.
+func TestRefusalsThatAreCuredBoundTheLimitOnce(t *testing.T) {
+	r := NewRule(Bounds{Min: 1, Max: 1000}, 100)
+	w, now, falls := Window{Limit: 100}, clock.Instant(0), 0
+	for range 40 {
+		now = now.Add(100 * time.Millisecond)
+		w.Span += 100 * time.Millisecond
+		if w.Limit == 100 {
+			w.Busy, w.Good, w.Time = w.Busy+33, w.Good+67, w.Time+67*60*time.Millisecond
+		} else {
+			w.Good, w.Time = w.Good+45, w.Time+45*60*time.Millisecond
+		}
+		limit, verdict, _ := r.Judge(now, &w)
+		if limit < w.Limit {
+			falls++
+		}
+		if verdict == Anew || limit != w.Limit {
+			w = Window{Limit: limit}
+		}
+	}
+	if falls != 1 {
+		t.Errorf("the limit fell %d times, want once", falls)
+	}
+}

@@ -96,7 +96,7 @@ func (r *rule) SetBounds(b Bounds) int {
 	if b == r.Bounds {
 		return r.limit
 	}
-	r.Bounds, r.phase = b, watching
+	r.Bounds, r.phase, r.refused = b, watching, answers{}
 	r.limit = b.clamp(r.limit)
 	return r.limit
 }
@@ -158,7 +158,7 @@ func (r *rule) giveUp(now clock.Instant, w *Window) (verdict int) {
 		return r.more(w)
 	}
 	if r.phase == trying || r.phase == crowded {
-		r.phase = watching
+		r.phase, r.refused = watching, answers{}
 		r.move(r.before.Limit, terms.LimitBack)
 	}
 	return Anew
