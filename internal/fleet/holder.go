@@ -81,8 +81,7 @@ type hold struct {
 func (held hold) under(d *Demand) hold {
 	total := clamp(d.Total, math.MaxFloat64)
 	if total < held.total && !d.Whole {
-		part := total / held.total
-		held.amount, held.level, held.total = held.amount*part, held.level*part, total
+		held.amount, held.level, held.total = held.amount*(total/held.total), held.level*(total/held.total), total
 	}
 	held.amount = min(held.amount, total)
 	return held
