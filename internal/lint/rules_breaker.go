@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gabion-go/gabion/config"
@@ -133,10 +134,10 @@ func (s *subject) healthyCallsAreSlow() {
 		return
 	}
 	text := fmt.Sprintf("slow_call %s < %s %s: at least %s of the attempts are slow when all is well", s.time("breaker.slow_call", b.SlowCall), path, span(d), percent(share))
-	proposal := "write slow_call: " + span(3*max(d, s.facts.P99)) + " or more" + shedding(s)
+	proposal := "write slow_call: " + span(3*max(d, s.facts.P99)) + " or more"
 	switch {
 	case share >= float64(b.SlowRate):
-		s.findAs(Error, "breaker.slow_call", fmt.Sprintf("%s ≥ slow_rate %s: the breaker opens in health", text, s.mark("breaker.slow_rate", b.SlowRate.String())), proposal)
+		s.findAs(Error, "breaker.slow_call", fmt.Sprintf("%s ≥ slow_rate %s: the breaker opens in health", text, s.mark("breaker.slow_rate", b.SlowRate.String())), proposal+shedding(s))
 	case share == 0.5:
 		s.findAs(Warning, "breaker.slow_call", fmt.Sprintf("%s; from there to slow_rate %s is not far", text, s.mark("breaker.slow_rate", b.SlowRate.String())), proposal)
 	}
@@ -169,16 +170,15 @@ func (s *subject) breakerNeverTrips() {
 			s.find("breaker.failures", fmt.Sprintf("failures %d > %s: this rule never opens the breaker", b.Failures, held()),
 				fmt.Sprintf("write failures: %d, or a longer window, or leave it out", max(counts/2, 1)))
 		}
-		own := func() bool {
-			return s.written("breaker.min_calls") || s.written("breaker.failure_rate") || s.written("breaker.slow_rate") || s.written("breaker.slow_call")
-		}
-		if byRate && b.MinCalls > counts && own() {
-			longer := max(3*window, formulas.Reach(2*fewCalls+1, rate))
-			proposal := fmt.Sprintf("write window: %s, min_calls: %d", span(longer), min(b.MinCalls, max(int(rate*longer.Seconds()/2), 1)))
-			if longer > late {
-				proposal = "leave it out: consecutive needs no share"
+		var own []string
+		for _, key := range []string{"min_calls", "failure_rate", "slow_rate", "slow_call"} {
+			if s.written("breaker." + key) {
+				own = append(own, key)
 			}
-			s.find("breaker.min_calls", fmt.Sprintf("min_calls %s > %s: no rate ever opens the breaker", s.mark("breaker.min_calls", fmt.Sprint(b.MinCalls)), held()), proposal)
+		}
+		if byRate && b.MinCalls > counts && len(own) > 0 {
+			s.find("breaker.min_calls", fmt.Sprintf("min_calls %s > %s: no rate ever opens the breaker", s.mark("breaker.min_calls", fmt.Sprint(b.MinCalls)), held()),
+				enoughCalls(&b, rate, counts, own))
 		}
 		if byRate && b.MinCalls <= counts || b.Failures > 0 && b.Failures <= counts {
 			reach = min(reach, window)
@@ -191,6 +191,20 @@ func (s *subject) breakerNeverTrips() {
 		s.find("breaker", fmt.Sprintf("at facts.rate %s the breaker opens %s after an outage began, at the earliest: it is of no use", s.rateText(), span(reach)),
 			"write breaker: off if calls are so few, or consecutive: 3")
 	}
+}
+
+// enoughCalls proposes a window that holds the calls of which a share is known; or what needs no share, where calls are too few for that.
+func enoughCalls(b *policy.Breaker, rate float64, counts int, own []string) string {
+	longer := max(3*b.Window, formulas.Reach(2*fewCalls+1, rate))
+	switch {
+	case longer <= late:
+		return fmt.Sprintf("write window: %s, min_calls: %d", span(longer), min(b.MinCalls, max(int(rate*longer.Seconds()/2), 1)))
+	case counts >= 2*fewCalls:
+		return fmt.Sprintf("write min_calls: %d", counts/2)
+	case b.Consecutive > 0:
+		return fmt.Sprintf("leave %s out: consecutive needs no share", strings.Join(own, ", "))
+	}
+	return "write consecutive: 3, which needs no share"
 }
 
 // What opens a breaker by chance: breaker.failures of at most chanceShare of the window's calls, or
@@ -245,7 +259,7 @@ func (s *subject) shortestRow() time.Duration {
 
 // shedding is what else to write where a breaker is left that opens early. In an overload such a breaker
 // sheds load, although it is not meant to, and answers more than one that stays closed. A limit that is learned
-// does better, and refuses nothing elsewhere. Where the bulkhead is not the default, its author chose another.
+// does better in the mean of the lab's scenarios; with few clients a burst may lose calls (ADR 120). Where the bulkhead is not the default, its author chose another.
 func shedding(s *subject) string {
 	if s.p.Bulkhead != zero.Bulkhead {
 		return ""
@@ -264,8 +278,12 @@ func (s *subject) breakerRefusesWhatWorks() {
 			"leave it out for the default, 95%"+shedding(s))
 	}
 	if b.Failures == 1 && (s.rate() <= 0 || chanceShare*counted(s) < 1) { // else G017 finds it
+		knows := "leave it out: failure_rate and consecutive know what succeeds"
+		if b.FailureRate <= 0 && b.Consecutive <= 0 {
+			knows = "write failure_rate: 95% in its place, which knows what succeeds"
+		}
 		s.findAs(Warning, "breaker.failures", fmt.Sprintf("failures 1: each failure opens the breaker, which then refuses all calls for %s, and the retry of the call that failed", s.time("breaker.open", b.Open)),
-			"leave it out: failure_rate and consecutive know what succeeds"+shedding(s))
+			knows+shedding(s))
 	}
 	if row := s.shortestRow(); b.Consecutive > 0 && row < b.Open/rash {
 		over, outage := "over "+span(row), span(row)

@@ -107,20 +107,35 @@ func TestRulesOfBreakers(t *testing.T) {
 	})
 }
 
-// What is proposed where a window never fills can be followed at any rate.
-func TestAWindowThatFillsIsProposed(t *testing.T) {
-	for _, c := range []struct{ keys, want string }{
-		{"breaker: {min_calls: 900}, facts: {rate: 30/s}", "write window: 30s, min_calls: 585"},
-		{"breaker: {min_calls: 100, window: 20s}, facts: {rate: 2/s}", "write window: 1m, min_calls: 78"},
-		{"breaker: {min_calls: 12}, facts: {rate: 0.1/s}", "write window: 2m42s, min_calls: 10"},
-		{"breaker: {min_calls: 12}, facts: {rate: 1/h}", "leave it out: consecutive needs no share"},
+// What is proposed can be followed, whatever the rate is and whatever else the policy has.
+func TestWhatIsProposedCanBeFollowed(t *testing.T) {
+	for _, c := range []struct{ rule, keys, want string }{
+		{"G016", "breaker: {min_calls: 900}, facts: {rate: 30/s}", "write window: 30s, min_calls: 585"},
+		{"G016", "breaker: {min_calls: 100, window: 20s}, facts: {rate: 2/s}", "write window: 1m, min_calls: 78"},
+		{"G016", "breaker: {min_calls: 12}, facts: {rate: 0.1/s}", "write window: 2m42s, min_calls: 10"},
+		{"G016", "breaker: {min_calls: 12}, facts: {rate: 1/h}", "leave min_calls out: consecutive needs no share"},
+		{"G016", "breaker: {min_calls: 12, failure_rate: 80%}, facts: {rate: 1/m}", "leave min_calls, failure_rate out: consecutive needs no share"},
+		{"G016", "breaker: {failure_rate: 80%}, facts: {rate: 1/m}", "leave failure_rate out: consecutive needs no share"},
+		{"G016", "breaker: {failure_rate: 80%, consecutive: off}, facts: {rate: 1/m}", "write consecutive: 3, which needs no share"},
+		{"G016", "retry: off, breaker: {window: 5m, min_calls: 900}, facts: {rate: 1/s}", "write min_calls: 150"},
+		{"G018", "breaker: {failures: 1, failure_rate: off, consecutive: off}, bulkhead: off", "write failure_rate: 95% in its place, which knows what succeeds"},
+		{"G018", "breaker: {failures: 1}, bulkhead: off", "leave it out: failure_rate and consecutive know what succeeds"},
+		{"G008", "timeout: {call: 2s, attempt: 2s}", "write attempt: p99.9, which is measured, or attempts: 1"},
+		{"G008", "timeout: {call: 2s, attempt: 2s}, facts: {rate: 2/s}", "write attempt: p99.9, which is measured, or attempts: 1"},
+		{"G008", "timeout: {call: 2s, attempt: 2s}, facts: {rate: 1/s}", "write attempt: p99, which is measured, or attempts: 1"},
+		{"G008", "timeout: {call: 2s, attempt: 2s}, facts: {rate: 1/m}", "write attempt: 1s, or attempts: 1"},
+		{"G008", "timeout: {call: 2s, attempt: 2s, percentile: 99.9%}, facts: {rate: 1/m}", "write attempt: 1s, or attempts: 1"},
+		{"G008", "timeout: {call: 2s, attempt: 2s, percentile: 99.9%}, facts: {rate: 1/s}", ""},
+		{"G030", "timeout: {call: 3s, attempt: 80ms}, bulkhead: off", "write attempt: p99.9, which is measured, or say the p99 of the dependency: facts: {p99: 20ms}"},
+		{"G030", "timeout: {call: 3s, attempt: 80ms}, bulkhead: off, facts: {rate: 1/m}", "write attempt: 1s or more, or say the p99 of the dependency: facts: {p99: 20ms}"},
+		{"G030", "timeout: {call: 80ms}, bulkhead: off", "write timeout.call: 1s or more, or say the p99 of the dependency: facts: {p99: 20ms}"},
 	} {
 		f, err := config.Parse("gabion.yaml", []byte("version: 1\ndependencies: {a: {"+c.keys+"}}\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := Run([]*config.File{f}, Options{Rules: []string{"G016"}}).Findings
-		if !slices.ContainsFunc(found, func(g Finding) bool { return g.Proposal == c.want }) {
+		found := Run([]*config.File{f}, Options{Rules: []string{c.rule}}).Findings
+		if c.want == "" && len(found) > 0 || c.want != "" && !slices.ContainsFunc(found, func(g Finding) bool { return g.Proposal == c.want }) {
 			t.Errorf("%s: %v", c.keys, found)
 		}
 	}

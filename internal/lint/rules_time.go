@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -66,7 +67,7 @@ func (s *subject) noTimeout() {
 
 func (s *subject) attemptTakesTheCall() {
 	t := s.p.Timeout
-	if !s.retries() || t.Call <= 0 || t.Percentile > 0 || t.Attempt > 0 && t.Attempt < t.Call {
+	if !s.retries() || t.Call <= 0 || s.measures() || t.Attempt > 0 && t.Attempt < t.Call {
 		return
 	}
 	says := "timeout.attempt is off"
@@ -75,7 +76,28 @@ func (s *subject) attemptTakesTheCall() {
 	}
 	s.find("timeout.attempt", fmt.Sprintf("%s: an attempt that hangs takes the whole call, and none of the %s follows it: only failures that come quickly are retried",
 		says, s.count("retry.attempts", s.p.Retry.Attempts-1, "other attempt")),
-		"write attempt: p99.9, which is measured, or attempts: 1")
+		cmp.Or(s.measurable(), "write attempt: "+span(t.Call/2))+", or attempts: 1")
+}
+
+// measures reports whether the attempt's time is measured, for all that is known of the rate: for p99.9 it takes a thousand calls of the last
+// twenty minutes.
+func (s *subject) measures() bool {
+	q, rate := float64(s.p.Timeout.Percentile), float64(s.rate())
+	return q > 0 && (rate <= 0 || (1-q)*rate*remembered.Seconds() >= 1)
+}
+
+// remembered is for how long latencies of a client that calls seldom are known.
+const remembered = 20 * time.Minute
+
+// measurable proposes a percentile that is known most of the time, which takes twice the calls. It is empty where there are too few for any.
+func (s *subject) measurable() string {
+	switch calls := float64(s.rate()) * remembered.Seconds(); {
+	case calls <= 0 || calls >= 2000:
+		return "write attempt: p99.9, which is measured"
+	case calls >= 200:
+		return "write attempt: p99, which is measured"
+	}
+	return ""
 }
 
 func (s *subject) bodyNeverEnds() {
@@ -104,7 +126,7 @@ func (s *subject) unusualTimeout() {
 	case d <= 0 || d >= farAbove && s.queued() && path == "timeout.call":
 	case d <= tooShort && !measured && s.p.Trust == policy.External && !s.facts.Local:
 		s.find(path, fmt.Sprintf("%s %s ≤ 100ms: a lost packet alone costs 200ms, so healthy attempts are cut off and sent again", path, s.time(path, d)),
-			"write attempt: p99.9, which is measured, or say the p99 of the dependency: facts: {p99: 20ms}"+shedding(s))
+			s.longer()+", or say the p99 of the dependency: facts: {p99: 20ms}"+shedding(s))
 	case d >= farTooFar:
 		s.find(path, fmt.Sprintf("%s %s ≥ 5m: an attempt that hangs holds its connection, its memory and its slot for so long", path, s.time(path, d)),
 			"write about 30s for HTTP, 10s for RPC, 5s for a database; let long work answer at once and be asked for")
@@ -112,6 +134,14 @@ func (s *subject) unusualTimeout() {
 		s.findAs(Note, path, fmt.Sprintf("%s %s: the usual ceilings are 30s for HTTP, 10s for RPC and 5s for a database", path, s.time(path, d)),
 			"write what 999 of 1000 attempts need, or attempt: p99.9")
 	}
+}
+
+// longer proposes a time for attempts that have too little.
+func (s *subject) longer() string {
+	if c := s.p.Timeout.Call; c > 0 && c <= tooShort {
+		return "write timeout.call: 1s or more"
+	}
+	return cmp.Or(s.measurable(), "write attempt: 1s or more")
 }
 
 // timeoutCutsHealthy compares timeouts with latencies in health: of a share that is cut off
