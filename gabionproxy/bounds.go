@@ -120,9 +120,10 @@ type waits struct {
 	writing, reading atomic.Int64 // since when, after epoch; zero means no wait
 	set              atomic.Bool  // the timer
 
-	mu    sync.Mutex
+	mu    sync.Mutex // guards what follows
 	timer *time.Timer
-	over  bool // the response writer must not be used any more
+	due   time.Duration // when it rings, after epoch; zero means not at all
+	over  bool          // the response writer must not be used any more
 }
 
 func (a *waits) begin(since *atomic.Int64, w *patient) {
@@ -132,20 +133,26 @@ func (a *waits) begin(since *atomic.Int64, w *patient) {
 	}
 }
 
+// ringIn sets the timer, unless it rings sooner.
 func (a *waits) ringIn(d time.Duration, w *patient) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	switch {
-	case a.over:
-	case a.timer == nil:
+	at := time.Since(epoch) + d
+	if a.over || a.due != 0 && a.due <= at {
+		return
+	}
+	if a.due = at; a.timer == nil {
 		a.timer = time.AfterFunc(d, func() { a.ring(w) })
-	default:
+	} else {
 		a.timer.Reset(d)
 	}
 }
 
 // ring ends waits that are too long, and sets the timer for those that are not.
 func (a *waits) ring(w *patient) {
+	a.mu.Lock()
+	a.due = 0
+	a.mu.Unlock()
 	a.set.Store(false) // before it looks: who begins to wait from now on sets the timer
 	writes, reads := a.left(&a.writing, w), a.left(&a.reading, w)
 	a.mu.Lock()
@@ -162,7 +169,8 @@ func (a *waits) ring(w *patient) {
 			next = min(next, left)
 		}
 	}
-	if next < never && !a.set.Swap(true) {
+	if next < never {
+		a.set.Store(true)
 		a.ringIn(next, w)
 	}
 }

@@ -75,6 +75,22 @@ func TestAWaitOverHTTP2EndsWhenItIsTooLong(t *testing.T) {
 	}
 }
 
+// While the timer rings for one wait, another begins that lasts longer: the sooner one is not put off.
+func TestATimerIsNotPutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := new(noted)
+		w := &patient{ResponseWriter: n, control: *http.NewResponseController(n), stall: time.Minute, streams: true}
+		w.waits.reading.Store(int64(time.Since(epoch)))
+		w.waits.ringIn(time.Second, w)
+		w.waits.ringIn(time.Hour, w)
+		time.Sleep(2 * time.Minute)
+		w.waits.end()
+		if !slices.Equal(n.ended, []string{"read"}) {
+			t.Errorf("%q, and a read is over", n.ended)
+		}
+	})
+}
+
 func reads(w *patient, lasts time.Duration) {
 	if _, err := (&patientBody{ReadCloser: sleeps(lasts), w: w}).Read(nil); !errors.Is(err, io.EOF) {
 		panic(err)
