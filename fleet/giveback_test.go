@@ -163,6 +163,39 @@ func TestADependencyThatAReloadDropped(t *testing.T) {
 	})
 }
 
+// What an operator limits for a time is no limit of a dependency that a reload drops in that time: it has a tenth of its own limit, and no more than
+// it had.
+func TestAnOverrideDoesNotOutliveADroppedDependency(t *testing.T) {
+	for _, c := range []struct {
+		fact  string
+		p     policy.Policy
+		least float64 // of the rate; 0 means that there is none
+	}{
+		{"with a limit of its own", shared(), 30},
+		{"without one", policy.Policy{Retry: policy.Retry{Attempts: 1}}, 0},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := fleettest.NewMemory()
+				a := join(t, store, c.p)
+				time.Sleep(5 * time.Second)
+				steer(t, store, fleet.Override{Dependency: "payments", Action: fleet.LimitRate, Rate: 50, For: time.Minute})
+				time.Sleep(5 * time.Second)
+				if st := a.d.Stats().RateLimit; !st.On || st.Rate > 50 {
+					t.Fatalf("under the override it has %+v", st)
+				}
+				if err := a.r.Reload(map[string]policy.Policy{"mail": shared()}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(2 * time.Minute)
+				if st := a.d.Stats().RateLimit; st.On != (c.least > 0) || st.On && (float64(st.Rate) < c.least || st.Rate > 50) {
+					t.Errorf("a minute after the override's end it has %+v", st)
+				}
+			})
+		})
+	}
+}
+
 // Limits for which a fleet has no room are each process's own.
 func TestMoreLimitsThanAFleetCanShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

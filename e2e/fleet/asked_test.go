@@ -145,9 +145,6 @@ func usageOf(ctx context.Context, t *testing.T, admin *redis.Client) (u usage) {
 // grow no faster than they do: a thousand of them may ask 2,000 times a second. GABION_MEASURE=1000 has as many, for which a processor or two must be
 // free: each member reads what all have, three times in a lease.
 func TestWhatMembersAskOfRedis(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: fifty members for a quarter of a minute")
-	}
 	size, span := 50, 6*time.Second
 	if many, err := strconv.Atoi(os.Getenv("GABION_MEASURE")); err == nil {
 		size, span = max(many, 50), 30*time.Second
@@ -165,9 +162,20 @@ func TestWhatMembersAskOfRedis(t *testing.T) {
 		}
 		return s
 	})
-	time.Sleep(span / 2)
-	before, began := usageOf(t.Context(), t, admin), time.Now()
-	time.Sleep(span)
+	began, before := time.Now(), usage{}
+	ticks := time.NewTicker(100 * time.Millisecond)
+	defer ticks.Stop()
+	for now := range ticks.C {
+		if before.scripts == 0 && c.answered(dependencies) < size {
+			if now.Sub(began) > time.Minute {
+				t.Fatalf("of %d members %d have a share after a minute", size, c.answered(dependencies))
+			}
+		} else if before.scripts == 0 {
+			began, before = time.Now(), usageOf(t.Context(), t, admin)
+		} else if now.Sub(began) >= span {
+			break
+		}
+	}
 	after, took := usageOf(t.Context(), t, admin), time.Since(began).Seconds()
 	asked := float64(after.scripts-before.scripts) / took
 	t.Logf("%d members with %d dependencies ask %.0f times a second, for which scripts make %.0f commands; %.2f MB/s in and %.2f out; %.0f %% of a processor; %d have a share and an answer",
@@ -176,4 +184,8 @@ func TestWhatMembersAskOfRedis(t *testing.T) {
 	if asked > 2*float64(size) || asked == 0 {
 		t.Errorf("%d members ask %.0f times a second, want at most twice each", size, asked)
 	}
+	if n := c.answered(dependencies); 2*n < size {
+		t.Errorf("the store answers %d of %d members: those that it does not answer ask less", n, size)
+	}
+	c.end() // while they have their clients
 }
