@@ -169,7 +169,7 @@ func TestAnOverrideDoesNotOutliveADroppedDependency(t *testing.T) {
 	for _, c := range []struct {
 		fact  string
 		p     policy.Policy
-		least float64 // of the rate; 0 means that there is none
+		least float64 // of the rate; 0 means no limit
 	}{
 		{"with a limit of its own", shared(), 30},
 		{"without one", policy.Policy{Retry: policy.Retry{Attempts: 1}}, 0},

@@ -67,7 +67,7 @@ func (s *subject) noTimeout() {
 
 func (s *subject) attemptTakesTheCall() {
 	t := s.p.Timeout
-	if !s.retries() || t.Call <= 0 || s.measures() || t.Attempt > 0 && t.Attempt < t.Call {
+	if !s.retries() || t.Call <= 0 || measures(s) || t.Attempt > 0 && t.Attempt < t.Call {
 		return
 	}
 	says := "timeout.attempt is off"
@@ -76,12 +76,12 @@ func (s *subject) attemptTakesTheCall() {
 	}
 	s.find("timeout.attempt", fmt.Sprintf("%s: an attempt that hangs takes the whole call, and none of the %s follows it: only failures that come quickly are retried",
 		says, s.count("retry.attempts", s.p.Retry.Attempts-1, "other attempt")),
-		cmp.Or(s.measurable(), "write attempt: "+span(t.Call/2))+", or attempts: 1")
+		cmp.Or(measurable(s), "write attempt: "+span(t.Call/2))+", or attempts: 1")
 }
 
 // measures reports whether the attempt's time is measured, for all that is known of the rate: for p99.9 it takes a thousand calls of the last
 // twenty minutes.
-func (s *subject) measures() bool {
+func measures(s *subject) bool {
 	q, rate := float64(s.p.Timeout.Percentile), float64(s.rate())
 	return q > 0 && (rate <= 0 || (1-q)*rate*remembered.Seconds() >= 1)
 }
@@ -90,7 +90,7 @@ func (s *subject) measures() bool {
 const remembered = 20 * time.Minute
 
 // measurable proposes a percentile that is known most of the time, which takes twice the calls. It is empty where there are too few for any.
-func (s *subject) measurable() string {
+func measurable(s *subject) string {
 	switch calls := float64(s.rate()) * remembered.Seconds(); {
 	case calls <= 0 || calls >= 2000:
 		return "write attempt: p99.9, which is measured"
@@ -126,7 +126,7 @@ func (s *subject) unusualTimeout() {
 	case d <= 0 || d >= farAbove && s.queued() && path == "timeout.call":
 	case d <= tooShort && !measured && s.p.Trust == policy.External && !s.facts.Local:
 		s.find(path, fmt.Sprintf("%s %s ≤ 100ms: a lost packet alone costs 200ms, so healthy attempts are cut off and sent again", path, s.time(path, d)),
-			s.longer()+", or say the p99 of the dependency: facts: {p99: 20ms}"+shedding(s))
+			longer(s)+", or say the p99 of the dependency: facts: {p99: 20ms}"+shedding(s))
 	case d >= farTooFar:
 		s.find(path, fmt.Sprintf("%s %s ≥ 5m: an attempt that hangs holds its connection, its memory and its slot for so long", path, s.time(path, d)),
 			"write about 30s for HTTP, 10s for RPC, 5s for a database; let long work answer at once and be asked for")
@@ -137,11 +137,11 @@ func (s *subject) unusualTimeout() {
 }
 
 // longer proposes a time for attempts that have too little.
-func (s *subject) longer() string {
+func longer(s *subject) string {
 	if c := s.p.Timeout.Call; c > 0 && c <= tooShort {
 		return "write timeout.call: 1s or more"
 	}
-	return cmp.Or(s.measurable(), "write attempt: 1s or more")
+	return cmp.Or(measurable(s), "write attempt: 1s or more")
 }
 
 // timeoutCutsHealthy compares timeouts with latencies in health: of a share that is cut off
