@@ -59,11 +59,12 @@ func (c trouble) answered(t *testing.T, clients, queue int, seed uint64) (good, 
 }
 
 // A limit that trouble has lowered comes back when it is over: a call that finds no slot is a
-// reason to try more, also where slots are free on average.
+// reason to try more, also where slots are free on average. One run in a hundred with three clients loses up to a twelfth for half a
+// minute: the usual time was learned from thirty attempts, of which one in ten takes ten times as long. So one of 24 runs may.
 func TestALimitComesBack(t *testing.T) {
 	seeds, sizes, queues := uint64(4), []int{3, 30}, []int{policy.Off}
 	if !testing.Short() {
-		seeds, sizes, queues = 6, []int{3, 30, 300}, []int{policy.Off, 0}
+		seeds, sizes, queues = 24, []int{3, 30, 300}, []int{policy.Off, 0}
 	}
 	for _, c := range []trouble{
 		{"a brown-out to a half", sim.Fault{Kind: sim.BrownOut, Factor: 0.5}, 1, 3 * time.Minute, 0.997}, // re-sends earned nothing in its queue
@@ -75,12 +76,18 @@ func TestALimitComesBack(t *testing.T) {
 			for _, queue := range queues {
 				t.Run(fmt.Sprintf("%s, %d clients, queue %d", c.fact, n, queue), func(t *testing.T) {
 					t.Parallel()
-					good, refused, least := 0.0, 0.0, 1.0
+					seeds, good, refused, least, bad := seeds, 0.0, 0.0, 1.0, uint64(0)
+					if n > 30 {
+						seeds /= 4
+					}
 					for seed := range seeds {
 						g, r := c.answered(t, n, queue, seed+1)
 						good, refused, least = good+g/float64(seeds), refused+r/float64(seeds), min(least, g)
+						if g < 1-6*(1-c.least) {
+							bad++
+						}
 					}
-					if good < c.least || least < 1-6*(1-c.least) {
+					if good < c.least || bad > seeds/24 {
 						t.Errorf("answered %.3f %%, at least %.3f %% of a run; %.3f %% found no slot", 100*good, 100*least, 100*refused)
 					}
 				})
