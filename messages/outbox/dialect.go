@@ -94,7 +94,7 @@ const (
 	setAside    = `UPDATE {table} SET state = 2, due = CASE WHEN CAST(? AS bigint) = 0 THEN 0 ELSE {now} + ? END, attempts = ?, failure = ? WHERE seq = ? AND state = 0`
 	anyAside    = `SELECT count(*) FROM (SELECT 1 FROM {table} WHERE state = 2 UNION ALL SELECT 1 FROM {table} WHERE state = 3 LIMIT 1) AS found`
 	releaseDue  = `UPDATE {table} SET state = 0 WHERE state = 2 AND due > 0 AND (due <= {now} OR due > {now} + ?)`
-	releaseRest = `UPDATE {table} SET state = 0 WHERE state = 3 AND aggregate NOT IN (SELECT aggregate FROM {table} WHERE state = 2)`
+	releaseRest = `UPDATE {table} AS o SET state = 0 WHERE state = 3 AND NOT EXISTS (SELECT 1 FROM {table} a WHERE a.state = 2 AND a.aggregate = o.aggregate)`
 	holdRest    = `UPDATE {table} SET state = 3 WHERE state = 0 AND aggregate IN (SELECT aggregate FROM {table} WHERE state = 2 AND aggregate <> '')`
 
 	selectParked = `SELECT seq, id, topic, aggregate, {length}(payload), headers, created, attempts, failure,

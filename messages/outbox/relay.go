@@ -91,6 +91,7 @@ type Relay struct {
 	ahead     []*row    // read while the batch before was published
 	limit     int       // how many rows to read
 	fruitless int       // rounds in a row in which nothing could be published
+	moved     int       // of these the last ones, which set rows aside untried
 	troubles  int       // errors of the database in a row
 	tidied    time.Time // when tidy was last called
 }

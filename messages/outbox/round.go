@@ -81,7 +81,11 @@ func (r *Relay) round(ctx context.Context, h *holding, end context.CancelCauseFu
 	if ctx.Err() != nil || h.over(time.Now()) {
 		return rest{} // what failed may have failed for that
 	}
-	failed := r.judge(batch, confirmed > 0)
+	failed, untried := r.judge(batch, confirmed > 0), false
+	moves := confirmed == 0 && len(failed) == 0 && len(batch) >= r.limit && cause != nil && !unasked(cause)
+	if moves {
+		failed, untried = r.moveOn(batch, cause)
+	}
 	if len(failed) > 0 {
 		held, err := r.rows.setAside(ctx, h.token, failed)
 		switch {
@@ -90,13 +94,20 @@ func (r *Relay) round(ctx context.Context, h *holding, end context.CancelCauseFu
 		case !held:
 			return r.lost(end)
 		}
+	}
+	if !moves {
 		r.tellFailed(failed)
 	}
 	r.troubles = 0
-	if confirmed > 0 || len(failed) > 0 {
-		r.fruitless = 0
+	switch {
+	case untried:
+		r.moved++
+		return rest{}
+	case confirmed > 0 || len(failed) > 0 && !moves:
+		r.fruitless, r.moved = 0, 0
 		return rest{}
 	}
+	r.moved = 0
 	return r.rest(cause)
 }
 
@@ -305,41 +316,6 @@ func (r *Relay) refused(err error) bool {
 func (r *Relay) passing(err error) bool {
 	class := r.reads.Means(err).Class
 	return class.Transient() || class == policy.ClassIgnored || class == policy.ClassRejected
-}
-
-// judge says what becomes of the rows that were tried and not confirmed. Where no other was
-// confirmed the broker is to blame: if it refuses all, as it does after a password has
-// expired, nothing is parked. That it has no such topic is no fault of its.
-func (r *Relay) judge(batch []*row, others bool) (failed []verdict) {
-	for _, x := range batch {
-		var broken *unreadable
-		unread := errors.As(x.err, &broken)
-		homeless := errors.Is(x.err, ErrNoTopic)
-		if x.confirmed || x.err == nil || !others && !unread && !homeless {
-			continue
-		}
-		x.attempts++
-		v := verdict{row: x}
-		again := x.attempts < r.options.MaxFailures
-		if !homeless {
-			again = !unread && !r.refused(x.err) && (again || r.passing(x.err))
-		}
-		if again {
-			v.rest = max(r.options.Backoff.Delay(min(x.attempts, 1000)-1, 0, rand.Float64()), time.Millisecond)
-		}
-		failed = append(failed, v)
-	}
-	return failed
-}
-
-func (r *Relay) tellFailed(failed []verdict) {
-	for _, v := range failed {
-		n := Notice{Kind: noticeFailing, ID: v.row.ID, Topic: v.row.Topic, Aggregate: v.row.Aggregate, Attempts: v.row.attempts, Rest: v.rest, Err: v.row.err}
-		if v.rest == 0 {
-			n.Kind = noticeParked
-		}
-		r.tell(n)
-	}
 }
 
 // mark writes down what the broker has confirmed, also when ctx has ended.

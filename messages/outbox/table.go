@@ -139,12 +139,16 @@ var errFenced = errors.New("outbox: another relay has the lease")
 // fenced makes statements if the token is that of the leader.
 func (o *Outbox) fenced(ctx context.Context, token int64, do func(*sql.Tx) error) (held bool, err error) {
 	err = o.transact(ctx, func(tx *sql.Tx) (err error) {
-		if held, err = sqlkit.One(tx.ExecContext(ctx, o.sql.fence, token)); err != nil || !held {
-			return errors.Join(err, errFenced)
+		held, err = sqlkit.One(tx.ExecContext(ctx, o.sql.fence, token))
+		switch {
+		case err != nil:
+			return err
+		case !held:
+			return errFenced
 		}
 		return do(tx)
 	})
-	if err != nil && !held && errors.Is(err, errFenced) {
+	if errors.Is(err, errFenced) {
 		return false, ctx.Err()
 	}
 	return err == nil, err
