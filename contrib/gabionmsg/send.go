@@ -36,7 +36,7 @@ func (d *delivery) poison(v *inbox.Disposition) *wm.Message {
 	if v.Attempt > 0 {
 		set(c.Metadata, message.Attempt, strconv.Itoa(v.Attempt))
 	}
-	c.Metadata[middleware.ReasonForPoisonedKey] = text[:min(len(text), longestError)]
+	c.Metadata[middleware.ReasonForPoisonedKey] = strings.ToValidUTF8(text[:min(len(text), longestError)], "") // brokers want whole letters
 	c.Metadata[middleware.PoisonedTopicKey] = d.m.Source
 	c.Metadata[middleware.PoisonedHandlerKey] = wm.HandlerNameFromCtx(ctx)
 	c.Metadata[middleware.PoisonedSubscriberKey] = wm.SubscriberNameFromCtx(ctx)

@@ -52,11 +52,14 @@ func plain(said []byte) []byte {
 	return said
 }
 
+// noResponders is the status of the answer that a server gives where no one subscribes to a request's subject.
+const noResponders = "503"
+
 // confirmed reads the broker's confirmation of a message's end, and reports whether that was open.
-// That the consumer is gone is an end, too.
+// That no server listens, as while a consumer has no leader, confirms nothing: it is told again.
 func (e *ends) confirmed(m *nats.Msg) (seq uint64, was bool) {
 	seq, err := strconv.ParseUint(m.Subject[len(e.replies):], 10, 64)
-	if err != nil {
+	if err != nil || m.Header.Get("Status") == noResponders {
 		return 0, false
 	}
 	e.mu.Lock()

@@ -44,6 +44,9 @@ func (p publisher) Publish(ctx context.Context, messages []outbox.Message) []err
 		}
 		to := &nats.Msg{Subject: m.Topic, Header: clone(natsHeaders(m.Headers)), Data: m.Payload}
 		answers[i], errs[i] = p.js.PublishMsgAsync(to, jetstream.WithMsgID(m.ID+"/"+m.Topic), jetstream.WithRetryAttempts(0))
+		if errs[i] != nil && p.js.Conn().IsClosed() { // which not every error says
+			errs[i] = fmt.Errorf("%w: %w", nats.ErrConnectionClosed, errs[i])
+		}
 	}
 	for i, answer := range answers {
 		if errs[i] != nil {

@@ -50,13 +50,13 @@ func meaning(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrBadHeaderMsg), errors.Is(err, nats.ErrBadSubject), errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrPermissionViolation):
+	case errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrBadHeaderMsg), errors.Is(err, nats.ErrBadSubject), errors.Is(err, nats.ErrPermissionViolation):
 		return classify.Permanent(err)
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded):
 		return classify.NotSent(err) // no stream stores it
 	case errors.As(err, &api) && api.Code < 500:
 		return classify.Permanent(err)
-	case errors.As(err, &api), errors.Is(err, nats.ErrTimeout), errors.Is(err, nats.ErrDisconnected):
+	case errors.As(err, &api), errors.Is(err, nats.ErrTimeout), errors.Is(err, nats.ErrDisconnected), errors.Is(err, nats.ErrConnectionClosed):
 		return classify.Transient(err)
 	}
 	return err

@@ -3,9 +3,11 @@ package natsmsg
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"maps"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -144,7 +146,8 @@ const (
 	DeadPosition = DeadPrefix + "Position"
 )
 
-// bury publishes a dead letter, under an id that is the same each time.
+// bury publishes a dead letter, under an id that is the same each time. One that is larger than the server takes is published without its
+// payload and headers.
 func (s *subscription) bury(it *item, d *inbox.Disposition) error {
 	m := s.message(it)
 	key := m.ID
@@ -153,19 +156,32 @@ func (s *subscription) bury(it *item, d *inbox.Disposition) error {
 	}
 	h := natsHeaders(m.Headers)
 	maps.DeleteFunc(h, func(name string, _ []string) bool { return !sendable(name) })
-	if m.ID != "" {
-		h.Set(message.Key, m.ID)
-	}
-	for name, value := range map[string]string{
+	says := map[string]string{
 		DeadReason: string(d.Cause), DeadAttempts: strconv.Itoa(d.Attempt), DeadGroup: s.c.Group(), DeadSource: m.Source, DeadPosition: m.Position,
-	} {
-		h.Set(name, value)
+	}
+	if m.ID != "" {
+		says[message.Key] = m.ID
 	}
 	if d.Err != nil {
-		h.Set(DeadError, oneLine(d.Err.Error()))
+		text := d.Err.Error()
+		says[DeadError] = oneLine(strings.ToValidUTF8(text[:min(len(text), longestError)], ""))
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.base), max(s.o.Grace, 0)+flushTime)
 	defer cancel()
-	_, err := s.js.PublishMsg(ctx, &nats.Msg{Subject: s.o.DeadSubject, Header: h, Data: m.Payload}, jetstream.WithMsgID("dead/"+string(deadletter.LetterID(s.c.Group(), key, m.Payload))))
+	send := func(data []byte) error {
+		for name, value := range says {
+			h.Set(name, value)
+		}
+		_, err := s.js.PublishMsg(ctx, &nats.Msg{Subject: s.o.DeadSubject, Header: h, Data: data}, jetstream.WithMsgID("dead/"+string(deadletter.LetterID(s.c.Group(), key, m.Payload))))
+		return err
+	}
+	err := send(m.Payload)
+	if errors.Is(err, nats.ErrMaxPayload) { // for what a letter has beside the message
+		h, says[DeadReason] = nats.Header{}, deadletter.PayloadMissing
+		err = send(nil)
+	}
 	return err
 }
+
+// longestError is how much of an error is sent with a dead letter, in bytes.
+const longestError = 1024
