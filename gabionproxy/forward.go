@@ -118,8 +118,11 @@ func (f *forwarder) tunnel(w http.ResponseWriter, r *http.Request, d *gabion.Dep
 	defer server.Close()
 	silence := defaultUpgraded
 	if own, ok := w.(*patient); ok {
-		silence, w = own.silence, own.ResponseWriter
-		out = http.NewResponseController(w) // relay looks after both sides
+		silence = own.silence
+		if r.ProtoMajor != 2 { // in HTTP/2 only a deadline ends a write for which the client gives no room
+			w = own.ResponseWriter
+			out = http.NewResponseController(w) // relay looks after both sides
+		}
 	}
 	said := strconv.Itoa(attempts)
 	w.Header().Set(HeaderAttempts, said)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -87,5 +88,45 @@ func TestUpgradedConnectionsAreBounded(t *testing.T) {
 				t.Error("a place that is free again:", code)
 			}
 		})
+	}
+}
+
+// A client of HTTP/2 that opens a tunnel and reads nothing of it keeps no place: a write to it is bounded, as any other is.
+func TestATunnelOfHTTP2ThatIsNotReadEnds(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ended := make(chan struct{})
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer close(ended)
+		for err == nil {
+			_, err = c.Write(make([]byte, 64<<10))
+		}
+	}()
+	host, port, _ := net.SplitHostPort(l.Addr().String())
+	r := start(t, "version: 1\ndependencies: {web: {}}\nproxy:\n  listen:\n    - {address: 127.0.0.1:0, upgraded_timeout: 300ms, stall_timeout: 200ms, forward: [{host: "+host+", ports: [\""+port+"\"], dependency: web}]}\n  max_upgraded: 1\n")
+	client := &http.Transport{Protocols: plainHTTP2()}
+	defer client.CloseIdleConnections()
+	in, out := io.Pipe()
+	defer out.Close()
+	resp, err := client.RoundTrip(&http.Request{
+		Method: http.MethodConnect, URL: &url.URL{Scheme: "http", Host: r.proxy.Addr("127.0.0.1:0").String()}, Host: l.Addr().String(),
+		Header: http.Header{}, Body: in, ContentLength: -1,
+	})
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatal(resp, err)
+	}
+	defer resp.Body.Close()
+	<-ended
+	for until := time.Now().Add(10 * time.Second); r.proxy.Stats().Upgraded != 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("%+v: the tunnel still has its place", r.proxy.Stats())
+		}
 	}
 }

@@ -108,10 +108,10 @@ func newBase(config *tls.Config, to *url.URL) *http.Transport {
 	return t
 }
 
-// newUpstream is newBase, but that what is plain HTTP/1.1 goes a shorter way.
+// newUpstream is newBase, but that what is plain HTTP/1.1 goes a shorter way, where idle connections can be looked at.
 func newUpstream(config *tls.Config, to *url.URL) http.RoundTripper {
 	base := newBase(config, to)
-	if base.Protocols.UnencryptedHTTP2() {
+	if base.Protocols.UnencryptedHTTP2() || !h1.Looks {
 		return standard{base}
 	}
 	return &h1.Transport{

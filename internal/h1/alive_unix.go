@@ -7,6 +7,9 @@ import (
 	"syscall"
 )
 
+// Looks is whether idle connections are looked at before they are used.
+const Looks = true
+
 // socket is what the kernel is asked about a connection without TLS. A call on it is one at a time.
 type socket struct {
 	raw           syscall.RawConn

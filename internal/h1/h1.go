@@ -92,10 +92,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if again || !c.reused || !d.unwritten && (!replayable(req) || t.Once != nil && t.Once(ctx)) {
 			return nil, d.told()
 		}
-		if req, err = rewound(req); err != nil {
-			return nil, err
-		}
-		if req == nil {
+		if req = rewound(req); req == nil {
 			return nil, d.told()
 		}
 	}
@@ -130,20 +127,20 @@ func replayable(req *http.Request) bool {
 }
 
 // rewound returns a request with its body from the beginning, nil if there is no such body.
-func rewound(req *http.Request) (*http.Request, error) {
+func rewound(req *http.Request) *http.Request {
 	if bodiless(req) {
-		return req, nil
+		return req
 	}
 	if req.GetBody == nil {
-		return nil, nil
+		return nil
 	}
 	body, err := req.GetBody()
 	if err != nil {
-		return nil, err
+		return nil
 	}
 	again := *req
 	again.Body = body
-	return &again, nil
+	return &again
 }
 
 func bodiless(req *http.Request) bool { return req.Body == nil || req.Body == http.NoBody }
