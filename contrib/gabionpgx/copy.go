@@ -40,9 +40,12 @@ func copyFrom(ctx context.Context, on target, table pgx.Identifier, columns []st
 		return 0, mistaken{errNoRows, policy.NoEffect}
 	}
 	from := &watched{CopyFromSource: rows, ctx: ctx, began: time.Now()}
-	stop := context.AfterFunc(ctx, from.expire)
+	judged := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { defer close(judged); from.expire() })
 	n, err := on.CopyFrom(ctx, table, columns, from)
-	stop()
+	if !stop() { // the time is over, and the copy may have ended first
+		<-judged
+	}
 	switch {
 	case err == nil:
 		return n, nil

@@ -54,11 +54,6 @@ func TestMistakesOfTheProgramAreNoFailuresOfTheDatabase(t *testing.T) {
 			defer cancel()
 			return copying(pgx.CopyFromFunc(func() ([]any, error) { <-slow.Done(); return []any{1}, nil }))(ctx, p)
 		}, policy.NoEffect},
-		{"a copy whose source is slow with each row", func(ctx context.Context, p *gabionpgx.Pool) error {
-			tick := time.NewTicker(20 * time.Millisecond)
-			defer tick.Stop()
-			return copying(pgx.CopyFromFunc(func() ([]any, error) { <-tick.C; return []any{1}, nil }))(ctx, p)
-		}, policy.NoEffect},
 		{"an argument that can't be encoded", func(ctx context.Context, p *gabionpgx.Pool) error {
 			_, err := p.Exec(ctx, "SELECT $1::int", struct{}{})
 			return err

@@ -70,9 +70,9 @@ func dieEverywhere(t *testing.T, kind *storeKind, g idempotency.Guarantee) {
 	d.launch()
 	defer func() { d.server.kill() }()
 	for _, at := range points {
-		together, deaths := 10, soak(50, 500)
+		together, deaths := 10, soak(30, 500)
 		if at == insideCommit || g == tx && kind.name == "sqlite" {
-			together, deaths = 1, soak(10, 100) // one write lock, or one fatal commit
+			together, deaths = 1, soak(6, 100) // one write lock, or one fatal commit
 		}
 		for n := 0; n < deaths; n += together {
 			d.dieAt(at, together)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/gabion-go/gabion/contrib/gabionprom"
 	"github.com/gabion-go/gabion/internal/recording"
+	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/lab"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -46,6 +47,7 @@ func TestMetricsOfARegistryAreReplayed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: it builds the command and runs worlds of three minutes")
 	}
+	testrace.Serial(t)
 	command := filepath.Join(t.TempDir(), "gabion")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", command, "github.com/gabion-go/gabion/cmd/gabion").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

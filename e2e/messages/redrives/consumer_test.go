@@ -74,7 +74,7 @@ func newConsumer(store idempotency.Store, letters deadletter.Store) (*consumer.C
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	return consumer.New(gabion.New(group, p, gabion.WithLogger(log)), store, consumer.Options{
 		Letters: letters, Logger: log, GiveUpAfter: -1,
-		Inbox: inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx, Observer: quiet{}}},
+		Inbox: inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx, Lease: 3 * time.Second, Observer: quiet{}}},
 	})
 }
 

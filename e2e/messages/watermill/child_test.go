@@ -151,8 +151,8 @@ func consume(ctx context.Context, add func(*wm.Router, *line, *sql.DB, idempoten
 func guarded(router *wm.Router, l *line, db *sql.DB, store idempotency.Store) error {
 	p, _ := policy.Preset("message-queue")
 	p.Retry.Attempts, p.Retry.Backoff, p.Bulkhead.Limit = 64, backoff.Const(20*time.Millisecond), 4
-	var config idempotency.RunnerConfig
-	if mortal.Place() == exits { // a run that is lost is waited for until its lease ends
+	config := idempotency.RunnerConfig{Lease: 3 * time.Second} // a run that is lost is waited for until its lease ends
+	if mortal.Place() == exits {
 		p.Retry.Attempts, config.Lease = exitRuns, time.Second
 	}
 	c, err := consumer.New(gabion.New("bank", p), store, consumer.Options{

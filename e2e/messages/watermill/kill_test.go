@@ -208,6 +208,7 @@ func TestAnOrderThatEndsItsProcessIsGivenUp(t *testing.T) {
 		"postgresql, hold":         {"postgresql", consumer.Hold, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t, c.broker)
 			r.holds = c.holds
 			const orders = 6 // the first of which ends its process

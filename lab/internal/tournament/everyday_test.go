@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/lab/internal/family"
 )
 
@@ -15,6 +16,7 @@ const sparsest = "-10000x0.02"
 // The budget must not be what everyday failures cost: with the defaults hardly more
 // calls fail than without a budget, at as many sends.
 func TestEverydayErrorsCostHardlyMoreThanWithoutABudget(t *testing.T) {
+	testrace.Serial(t)
 	names := []string{"family:everyday-20pct-1x20", "family:everyday-10pct-1x0.2"}
 	if !testing.Short() {
 		names = nil

@@ -1,10 +1,15 @@
 package tournament
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/gabion-go/gabion/internal/testrace"
+)
 
 // A refusal that costs half an answer makes each re-send take another call's turn. With retries that went on
 // paying for themselves, eleven of a hundred calls fewer were answered than by a plain client, at a load of 1.2.
 func TestRetriesEndWhereCallsWaitForEachOther(t *testing.T) {
+	testrace.Serial(t)
 	worlds, err := Named([]string{"family:cost-refusing-50pct-100x2", "family:cost-refusing-10pct-100x2"}, func(bool) int { return 1 })
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	kept "github.com/gabion-go/gabion/internal/recording"
-	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/lab"
 )
 
@@ -141,9 +140,6 @@ func TestExitCodes(t *testing.T) {
 		{"a timeline of a time without calls", Explain, []string{good, "--from", "29.999s", "--to", "30s"}, 0, "DECISION", "try --client"},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
-			if c.fact == "a map" || strings.HasPrefix(c.fact, "a timeline of a busy client") {
-				testrace.Serial(t) // seconds of simulated worlds
-			}
 			var stdout, stderr bytes.Buffer
 			if code := cli.Run(t.Context(), c.do(), c.args, &stdout, &stderr); code != c.code {
 				t.Errorf("exit code %d, want %d; stderr %s", code, c.code, &stderr)

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
-	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/lab"
 )
 
@@ -163,7 +162,6 @@ func known(t *testing.T) (all map[string]story) {
 // The figures in docs/lab.md are of twenty runs and more. A sample says whether the
 // others are what they were: it is the same event by event, and comes to the same.
 func TestTheStoriesAreWhatTheyWere(t *testing.T) {
-	testrace.Serial(t)
 	if *update {
 		all := map[string]story{}
 		for command := range stories {
