@@ -178,7 +178,7 @@ func (n *need) wantRate(now clock.Instant, p *policy.Policy, lost float64, force
 		n.late += count(w.Attempts - n.before.Attempts + w.Ahead)
 	}
 	d.Want, d.Room = n.turns.Count(now, count(w.Attempts+w.Refused+w.Ahead), n.late, force.of(d.Resource))
-	d.Least = d.Total * hardly
+	d.Least, d.New = d.Total*hardly, !n.turns.Counted()
 	return d
 }
 
@@ -193,6 +193,7 @@ func (n *need) wantSlots(now clock.Instant, p *policy.Policy, lost float64, forc
 	}
 	d.Want, d.Room = n.slots.Level(now, float64(w.InUse+w.Queued), count(w.Calls+int64(w.Queued)), n.queued, force.of(d.Resource))
 	d.Used = float64(w.InUse)
+	d.New = !n.slots.Counted()
 	return d
 }
 
@@ -210,7 +211,7 @@ func (n *need) wantQuotas(now clock.Instant, p *policy.Policy, lost float64, all
 			}
 			spans := q.Span.Seconds()
 			d.Want, d.Room = n.quotas[i].Count(now, uint64(max(wanted, 0)), n.waiting[i], force.of(d.Resource)/spans)
-			d.Want, d.Room = d.Want*spans, d.Room*spans
+			d.Want, d.Room, d.New = d.Want*spans, d.Room*spans, !n.quotas[i].Counted()
 		}
 		all = append(all, d)
 	}

@@ -142,15 +142,15 @@ func TestWhatAHandDidOutlastsTheOverride(t *testing.T) {
 	})
 }
 
-// It is in force everywhere within two seconds. Where policies have no rate, a process has to count first what it could use.
+// It is in force everywhere within two seconds, and can be used, while callers go on.
 func TestARateForAllIsInForceAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		fact  string
 		p     policy.Policy
-		least float64 // in force then
+		least float64 // in force then in each of ten
 	}{
-		{"a rate is shared", shared(), 25},
-		{"there is no rate", policy.Policy{Retry: policy.Retry{Attempts: 1}}, 0},
+		{"a rate is shared", shared(), 2},
+		{"there is no rate", policy.Policy{Retry: policy.Retry{Attempts: 1}}, 4.5},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			p := c.p
@@ -161,19 +161,22 @@ func TestARateForAllIsInForceAtOnce(t *testing.T) {
 					all = append(all, join(t, store, p))
 				}
 				counts := slices.Repeat([]int{200}, len(all))
-				load(t.Context(), 12*time.Second, counts, all...)
+				var callers sync.WaitGroup
+				callers.Go(func() { load(t.Context(), 20*time.Second, counts, all...) })
+				time.Sleep(12 * time.Second)
 				steer(t, store, fleet.Override{Dependency: "payments", Action: fleet.LimitRate, Rate: 50, For: 2 * time.Minute})
-				load(t.Context(), 2*time.Second, counts, all...)
+				time.Sleep(2 * time.Second)
 				sum := 0.0
 				for _, one := range all {
 					st := one.d.Stats()
-					if sum += float64(st.RateLimit.Rate); !st.Share.On || !st.RateLimit.On {
-						t.Errorf("it is not in force: %+v", st.RateLimit)
+					if sum += float64(st.RateLimit.Rate); !st.Share.On || !st.RateLimit.On || float64(st.RateLimit.Rate) < c.least {
+						t.Errorf("it is not in force, or less than %v is: %+v", c.least, st.RateLimit)
 					}
 				}
-				if sum > 50*1.001 || sum < c.least {
-					t.Errorf("two seconds later all have %v a second, want %v to 50", sum, c.least)
+				if sum > 50*1.001 {
+					t.Errorf("two seconds later all have %v a second, want 50 at most", sum)
 				}
+				callers.Wait()
 			})
 		})
 	}

@@ -23,7 +23,8 @@ const (
 // wants more than it has (Bertsekas and Gallager, "Data Networks", 1992, section 6.5). What is left then is divided
 // in the same way by the Room that they ask for. Of what is left over, three
 // quarters are spread evenly as room to grow, and one quarter waits for a process whose demand rises. A process that
-// is new counted nothing yet, and is taken to want an equal part.
+// is new counted nothing yet, and is taken to want an equal part. The same holds for a resource that is new. If a process that had shares
+// before is the first to name one, the others are expected to do so within a quarter of a lease, and a part is kept for each.
 //
 // Of each process the larger is counted of its share and of what it may not have heard to be
 // less. A share grows only by what is then left of the total. So a share that becomes smaller is
@@ -78,7 +79,8 @@ func (m *member) live(now int64) bool { return m.report != nil && !m.report.Leav
 type claim struct {
 	pod   int
 	ask   *Demand // nil if the process wants nothing
-	fresh bool    // it held nothing until now, so it counted nothing
+	fresh bool    // it counted nothing yet
+	mute  bool    // ask is another's: it has not named the resource yet
 	force float64 // the most that may be in force in it now
 	share float64 // what it is given
 }
@@ -183,7 +185,7 @@ func (d *division) claim() {
 				ask := &m.report.Demands[k]
 				if resource, ok := d.index[ask.Resource]; ok {
 					c := of(resource)
-					c.ask, c.fresh = ask, (m.old == nil || m.old.Until <= 0) && ask.Holds == 0
+					c.ask, c.fresh = ask, ask.New || (m.old == nil || m.old.Until <= 0) && ask.Holds == 0
 				}
 			}
 		}
@@ -192,6 +194,7 @@ func (d *division) claim() {
 		}
 		touched = touched[:0]
 	}
+	d.expect()
 }
 
 // share divides one resource among its claims.
@@ -277,9 +280,11 @@ func add(targets []float64, amount float64, rooms []float64, asking []*claim, wh
 // total returns the smallest total of those that ask, but not one that a single process reports and that is
 // less than a tenth of the median.
 func total(asking []*claim) float64 {
-	all := make([]float64, len(asking))
-	for i, c := range asking {
-		all[i] = c.ask.Total
+	all := make([]float64, 0, len(asking))
+	for _, c := range asking {
+		if !c.mute {
+			all = append(all, c.ask.Total)
+		}
 	}
 	slices.Sort(all)
 	if len(all) > 2 && all[0] < all[len(all)/2]/10 {

@@ -63,6 +63,7 @@ type Holder struct {
 	fails   int           // since it heard last
 	lost    bool          // it failed, and gave nothing since
 	pods    int
+	full    bool // the pool has no room for another resource
 
 	demands []Demand
 	holds   map[string]hold // by resource; as many as the demands and the pool have
@@ -143,8 +144,8 @@ func (h *Holder) giveBack() (lower bool) {
 		if d.Whole {
 			need = math.Ceil(need)
 		}
-		// A tenth more than it needs is no reason: estimates move.
-		if held.short && need*1.1 < held.amount {
+		// A tenth more than it needs is no reason: estimates move. What it needs of what is new is not known.
+		if held.short && !d.New && need*1.1 < held.amount {
 			held.amount, lower = need, true
 			h.holds[d.Resource] = held
 		}
@@ -228,7 +229,7 @@ func (h *Holder) Heard(asked clock.Instant, storeNow time.Time, p *Pool) Shares 
 func (h *Holder) adopt(p *Pool, pod *Pod) {
 	before, back := h.holds, p.Version < h.version
 	h.version, h.owes = p.Version, false
-	h.holds = make(map[string]hold, len(p.Resources))
+	h.holds, h.full = make(map[string]hold, len(p.Resources)), len(p.Resources) >= MaxResources
 	for i, r := range p.Resources {
 		amount := pod.Share(i)
 		if back {
@@ -317,9 +318,21 @@ func (h *Holder) hungry() bool {
 	return false
 }
 
+// lacks reports that h wants a resource that was not in the pool which it heard last, and is not in p either.
+func (h *Holder) lacks(p *Pool) bool {
+	for i := range h.demands {
+		d := &h.demands[i]
+		_, known := h.holds[d.Resource]
+		if !known && !h.full && !d.void() && (d.New || max(d.Want, d.Least) > 0) && (p == nil || p.Version == h.version || !p.names(d.Resource)) {
+			return true
+		}
+	}
+	return false
+}
+
 // Next returns when to renew, never before now. U is a draw from [0, 1), one for each renewal. Ordinarily that is
 // a third of a lease after the last report, and a sixth of one before its lease ends. A process that has no share yet, or for whose report others
-// wait, renews after a twelfth. While the store does not answer, the waits double up to half of a lease, with
+// wait, renews after a twelfth, and one that wants a resource which is new after a twenty-fourth. While the store does not answer, the waits double up to half of a lease, with
 // full jitter, so that its return meets no herd, and that all are back before a lease has passed. What was given back and is
 // not known yet is reported at once.
 func (h *Holder) Next(now clock.Instant, u float64) clock.Instant {
@@ -330,6 +343,8 @@ func (h *Holder) Next(now clock.Instant, u float64) clock.Instant {
 		return now.Add(h.length/64 + time.Duration(u*float64(bound)))
 	case h.gave:
 		return now
+	case h.given && h.lacks(nil):
+		wait = time.Duration((0.75 + 0.5*u) * float64(h.length/24)) // when the pool may be divided again
 	case !h.given || h.owes:
 		wait = time.Duration((0.75 + 0.5*u) * float64(h.gap()))
 	default:
@@ -345,7 +360,7 @@ func (h *Holder) Next(now clock.Instant, u float64) clock.Instant {
 // Due reports that the process should divide the pool that it just read, nil without one. U is a draw from
 // [0, 1). A pool is due when a quarter of a lease has passed. Then some eight processes of the fleet try in
 // an interval, however many there are; one that is half as old again is divided by anyone who sees it. A
-// process that has no share, or less than it could have, divides earlier, and the whole fleet
+// process that has no share, or less than it could have, or wants a resource that is new, divides earlier, and the whole fleet
 // does not do so more than 24 times in a lease.
 func (h *Holder) Due(storeNow time.Time, p *Pool, u float64) bool {
 	if p == nil {
@@ -361,5 +376,5 @@ func (h *Holder) Due(storeNow time.Time, p *Pool, u float64) bool {
 	case age >= interval && u*float64(p.Live()) < 8:
 		return true
 	}
-	return age >= h.length/24 && (pod == nil || pod.Until <= 0 || h.hungry())
+	return age >= h.length/24 && (pod == nil || pod.Until <= 0 || h.hungry() || h.lacks(p))
 }

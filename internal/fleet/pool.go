@@ -37,6 +37,7 @@ type Resource struct {
 	Level float64 `json:"lv,omitempty"` // a process that wants more than it has can be given more up to here
 	Short bool    `json:"sh,omitempty"` // the processes want more than there is
 	Whole bool    `json:"i,omitempty"`
+	Since int64   `json:"since,omitempty"` // when it came, as long as processes that have not named it may do so; 0 otherwise
 }
 
 // Pod is what a pool says about a process.
@@ -75,6 +76,11 @@ func (p *Pool) Pod(id string) *Pod {
 		return nil
 	}
 	return &p.Pods[i]
+}
+
+// names reports whether the pool has a resource.
+func (p *Pool) names(resource string) bool {
+	return slices.ContainsFunc(p.Resources, func(r Resource) bool { return r.Name == resource })
 }
 
 // Live returns how many processes held shares when the pool was divided.

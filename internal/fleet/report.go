@@ -73,6 +73,9 @@ type Demand struct {
 	// part of the total. Zero means nothing.
 	Least float64 `json:"l,omitempty"`
 
+	// New says that the process has counted nothing of it yet. It is then taken to want an equal part.
+	New bool `json:"new,omitempty"`
+
 	// Whole says that shares are whole numbers.
 	Whole bool `json:"i,omitempty"`
 
@@ -131,7 +134,7 @@ func (r *Report) sanitize() {
 	seen := make(map[string]bool, len(r.Demands))
 	kept := r.Demands[:0]
 	for _, d := range r.Demands {
-		if !validName(d.Resource) || seen[d.Resource] || !(d.Total > 0 && d.Total <= math.MaxFloat64) {
+		if d.void() || seen[d.Resource] {
 			continue
 		}
 		seen[d.Resource] = true
@@ -140,6 +143,11 @@ func (r *Report) sanitize() {
 		kept = append(kept, d)
 	}
 	r.Demands = kept
+}
+
+// void reports whether the demand makes no sense, so that no pool has it.
+func (d *Demand) void() bool {
+	return !validName(d.Resource) || !(d.Total > 0 && d.Total <= math.MaxFloat64)
 }
 
 // demand returns what r says of a resource, or nil.

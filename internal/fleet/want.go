@@ -68,6 +68,9 @@ func (e *Estimate) Level(now clock.Instant, used float64, wanted, waited uint64,
 	return e.ask(share, 1)
 }
 
+// Counted reports whether anything was counted yet, so that the answers say something.
+func (e *Estimate) Counted() bool { return e.age > 0 }
+
 // since returns what was counted since the last time, if that was long enough ago to say anything.
 func (e *Estimate) since(now clock.Instant, wanted, waited uint64) (span time.Duration, more, late uint64, ok bool) {
 	if !e.begun {
