@@ -99,6 +99,9 @@ func (c *Call) teaches(now clock.Instant, t *Ticket, o *policy.Outcome, loser bo
 	case o.NeverSent:
 		return learned.Nothing
 	case o.Class == policy.ClassTimeout && now >= t.Deadline && !c.hurried(now, t):
+		if t.last && c.inHurry() {
+			return learned.Left
+		}
 		return learned.Late
 	}
 	switch o.Class {
@@ -106,6 +109,16 @@ func (c *Call) teaches(now clock.Instant, t *Ticket, o *policy.Outcome, loser bo
 		return learned.Worked
 	}
 	return learned.Nothing
+}
+
+// inHurry reports whether the call had less time from the beginning than an attempt has: so that it ended says less of the
+// dependency than of its caller.
+func (c *Call) inHurry() bool {
+	limit := c.rules.Policy.Timeout.Attempt
+	if whole := c.rules.Policy.Timeout.Call; whole > 0 {
+		limit = min(limit, whole)
+	}
+	return c.deadline.Sub(c.began) < limit
 }
 
 func numbersOf(m *learned.Move) *policy.Numbers {
