@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
-	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/internal/grpccode"
 	"github.com/gabion-go/gabion/internal/outcome"
 	"github.com/gabion-go/gabion/policy"
@@ -101,7 +100,7 @@ func (f *httpAttempt) outcome(err error) policy.Outcome {
 // deadline error that callers ask for. ctx is the attempt's.
 func timedOut(ctx context.Context, err error) error {
 	if anothers(ctx, err) {
-		return classify.Transient(fmt.Errorf("gabionhttp: the connection was given up with another request: %v", err)) //nolint:errorlint // it is the other request's error
+		return broken("gabionhttp: the connection was given up with another request: " + err.Error())
 	}
 	if why, ok := err.(policy.Reason); ok {
 		return fmt.Errorf("%w (%w)", context.DeadlineExceeded, why)

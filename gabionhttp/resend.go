@@ -3,8 +3,6 @@ package gabionhttp
 import (
 	"context"
 	"crypto/tls"
-	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,9 +12,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/internal/machine"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // What net/http may do within one attempt before the attempt is ended.
@@ -31,14 +29,21 @@ const (
 	maxLooks = 16
 )
 
-// errBroke stands for the failure that net/http wanted to hide by sending the request
-// again. What it was is not told; the request was written.
-var errBroke = classify.Transient(errors.New("gabionhttp: the request was written and the connection broke, or HTTP/2 refused it"))
-
-var (
-	errHidden = classify.Transient(fmt.Errorf("gabionhttp: net/http sent the request again and again: an attempt ends after %d times, or when the retry budget is spent", maxHidden))
-	errLooks  = classify.Transient(fmt.Errorf("gabionhttp: net/http looked for a connection %d times and none could be used", maxLooks))
+// What net/http wanted to hide by sending the request again. What it was is not told; the request was written.
+const (
+	errBroke  = broken("gabionhttp: the request was written and the connection broke, or HTTP/2 refused it")
+	errHidden = broken("gabionhttp: net/http sent the request 3 times, and each connection broke: an attempt does no more")
+	errUnpaid = broken("gabionhttp: a reused connection broke, and the retry budget has nothing left to send the request again")
+	errLooks  = broken("gabionhttp: net/http looked for a connection 16 times and none could be used")
 )
+
+// A broken connection that net/http gives no error of, or another one.
+type broken string
+
+func (e broken) Error() string { return string(e) }
+
+// Outcome is that of an error that says the same by its type.
+func (e broken) Outcome() policy.Outcome { return policy.Failed(policy.ClassNetwork) }
 
 // sights is what a trace saw, and when it ends the attempt. A RoundTripper may use any
 // goroutine.
@@ -253,8 +258,10 @@ func (f *httpAttempt) refuses(wrote int, before net.Conn) error {
 		return errBroke
 	case !f.harmless:
 		return nil // HTTP/1, which repeats this only if no byte of it got out
-	case wrote > maxHidden || !budget.Off && budget.Level < int64(wrote): // this attempt's are not charged yet
+	case wrote > maxHidden:
 		return errHidden
+	case !budget.Off && budget.Level < int64(wrote): // this attempt's are not charged yet
+		return errUnpaid
 	}
 	return nil
 }

@@ -73,6 +73,8 @@ func TestHiddenResends(t *testing.T) {
 				read(t, resp)
 			} else if e, ok := errors.AsType[*gabion.Error](err); !ok || e.Effect != policy.UnknownEffect {
 				t.Errorf("the request arrived, but the error says %v", err)
+			} else if class := lastClass(events.Events()); class != policy.ClassNetwork {
+				t.Errorf("the connection broke, and the attempt is of class %v", class)
 			}
 			got := s.arrived()[1:]
 			if len(got) != tt.arrived {
@@ -95,6 +97,16 @@ func TestHiddenResends(t *testing.T) {
 			}
 		})
 	}
+}
+
+// lastClass is what the last attempt was judged to be.
+func lastClass(events []gabion.Event) (c policy.Class) {
+	for _, e := range events {
+		if e.Kind == policy.KindAttemptSettled {
+			c = e.Class
+		}
+	}
+	return c
 }
 
 func count(events []gabion.Event, k policy.Kind) (n int) {
@@ -443,10 +455,11 @@ func TestHiddenResendsOfOneAttemptAreBounded(t *testing.T) {
 		key    string
 		budget bool // there is one, and nothing in it
 		sent   int
+		says   string
 	}{
-		{"GET", "GET", "", false, 3},
-		{"POST with a key", "POST", "k", false, 3},
-		{"GET without a budget left", "GET", "", true, 1},
+		{"GET", "GET", "", false, 3, "sent the request 3 times"},
+		{"POST with a key", "POST", "k", false, 3, "sent the request 3 times"},
+		{"GET without a budget left", "GET", "", true, 1, "the retry budget has nothing left"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			const idle = 6
@@ -484,7 +497,7 @@ func TestHiddenResendsOfOneAttemptAreBounded(t *testing.T) {
 			req := keyedPost(t, s.url(), tt.key, "")
 			req.Method = tt.method
 			_, err := c.Do(req)
-			if n := len(s.arrived()) - idle; n != tt.sent || gabion.EffectOf(err) != policy.UnknownEffect {
+			if n := len(s.arrived()) - idle; n != tt.sent || gabion.EffectOf(err) != policy.UnknownEffect || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("%d requests of one attempt arrived, want %d: %v", n, tt.sent, err)
 			}
 		})
