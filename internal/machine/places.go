@@ -178,6 +178,19 @@ func (ps *places) shut() (shut endpoints.Set) {
 	return shut
 }
 
+// askable are the endpoints that get attempts where none works: those that are not shut by hand, or all if all are.
+func (ps *places) askable() endpoints.Set {
+	if open := ps.all() &^ ps.shut(); open != 0 {
+		return open
+	}
+	return ps.all()
+}
+
+// passes reports whether attempts pass an endpoint by: it is left out, and another one works, or it alone is shut by hand.
+func (ps *places) passes(i int, out, due endpoints.Set) bool {
+	return out.Has(i) && (ps.all()&^(out|due) != 0 || !ps.askable().Has(i))
+}
+
 // working are the endpoints that work, as far as is known.
 func (ps *places) working(now clock.Instant) endpoints.Set {
 	out, due := ps.health(now)

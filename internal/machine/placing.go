@@ -78,12 +78,12 @@ func (g *placing) stranded(now clock.Instant) (after time.Duration, stranded boo
 	return p.guard.breaker.Shut(now)
 }
 
-// left reports whether an endpoint is left out, and another one works.
+// left reports whether attempts go to another endpoint than that one by now.
 func (g *placing) left(now clock.Instant, p *place) bool {
 	out, due := g.among.health(now)
 	for i, one := range g.among.list {
 		if one == p {
-			return out.Has(i) && g.bound() == nil && g.among.all()&^(out|due) != 0
+			return g.bound() == nil && g.among.passes(i, out, due)
 		}
 	}
 	return false

@@ -85,9 +85,16 @@ func (m *room) ask(c *Call, now clock.Instant, s *Step, r *quota.Reservation) (d
 		}
 	}
 	at, a := r.Ask(now, m.last, c.waker)
-	switch a {
-	case quota.Taken:
+	if a == quota.Taken {
 		return true, false
+	}
+	if g := c.sent.at; g != nil {
+		if after, stranded := g.stranded(now); stranded { // room would be of no use
+			c.refuse(now, policy.BreakerOpen, after)
+			return false, false
+		}
+	}
+	switch a {
 	case quota.TooLarge, quota.Refused:
 		m.lack(c, now, at, r, a)
 		return false, false
@@ -162,7 +169,7 @@ func (m *room) choose(c *Call, now clock.Instant, hedge bool) {
 	out, due := g.among.health(now)
 	may := g.among.all() &^ (out | due)
 	if may == 0 {
-		may = g.among.all()
+		may = g.among.askable()
 	}
 	var full endpoints.Set
 	first, least := -1, time.Duration(math.MaxInt64)
@@ -199,7 +206,7 @@ func (m *room) decided(g *placing, out, due endpoints.Set) (at int, why endpoint
 	}
 	for i, p := range g.among.list {
 		switch {
-		case p != m.to || out.Has(i) && g.among.all()&^(out|due) != 0:
+		case p != m.to || g.among.passes(i, out, due):
 		case due.Has(i):
 			return i, endpoints.Probe
 		default:
