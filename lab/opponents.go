@@ -51,7 +51,7 @@ func side(file *config.File, as map[string]string) (scenario.Policies, error) {
 	}
 	candidate, ok := file.Policies[name]
 	if !ok {
-		return scenario.Policies{}, fmt.Errorf("lab: %s has no dependency %q", file.Name, name)
+		return scenario.Policies{}, fmt.Errorf("lab: %s has no dependency %q: %s", file.Name, name, oneOf(name, file.Names()))
 	}
 	return scenario.Policies{Name: name, Change: like(candidate)}, nil
 }

@@ -112,7 +112,7 @@ func TestExitCodes(t *testing.T) {
 		{"the same name in both files", Run, []string{good, "--config", policies, "--as", "*=payments", "--against", other}, 0, "against other.yaml payments", ""},
 		{"all policies by two dependencies of one file", Run, []string{good, "--config", policies, "--as", "*=payments", "--against-as", "*=db"}, 0, "payments against db", ""},
 		{"all policies by one, against a file", Run, []string{good, "--config", policies, "--as", "*=payments", "--against", other, "--against-as", "db=payments"}, 0, "payments against", ""},
-		{"all policies by what the other file does not have", Run, []string{good, "--config", policies, "--as", "*=payments", "--against", other, "--against-as", "*=nothing"}, 3, "", "has no dependency"},
+		{"all policies by what the other file does not have", Run, []string{good, "--config", policies, "--as", "*=payments", "--against", other, "--against-as", "*=nothing"}, 3, "", `has no dependency "nothing": there is `},
 		{"all policies by a dependency of no file", Run, []string{good, "--as", "*=payments"}, 3, "", "no file is given"},
 		{"another name for the other side of nothing", Run, []string{good, "--against-as", "db=payments"}, 3, "", "none is given"},
 		{"another name for a rival", Run, []string{good, "--config", policies, "--against", "naive", "--against-as", "db=payments"}, 3, "", "none is given"},
