@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -173,18 +174,37 @@ func lookUp(flags *pflag.FlagSet, name string) *pflag.Flag {
 	return flags.Lookup(name)
 }
 
-// flagProblem says which flag one that does not exist was most likely meant to be.
+// flagProblem says which flag one that does not exist was most likely meant to be, or what a value has to be.
 func flagProblem(c *cobra.Command, err error) error {
+	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		if errors.Is(err, strconv.ErrRange) && !strings.HasPrefix(bad.GetValue(), "-") {
+			return fmt.Errorf("--%s: %.40q is too large", bad.GetFlag().Name, bad.GetValue())
+		}
+		if wants := wanted[bad.GetFlag().Value.Type()]; wants != "" {
+			return fmt.Errorf("--%s: %.40q is no %s", bad.GetFlag().Name, bad.GetValue(), wants)
+		}
+		return err
+	}
 	typed, unknown := strings.CutPrefix(err.Error(), "unknown flag: --")
 	if !unknown {
 		return err
 	}
 	var known []string
 	c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-	if near := suggest.Nearest(typed, known); near != "" {
+	near := suggest.Nearest(typed, known)
+	if near == "" && typed == "json" && slices.Contains(known, "format") {
+		near = "format json"
+	}
+	if near != "" {
 		return fmt.Errorf("%w; did you mean --%s?", err, near)
 	}
 	return err
+}
+
+// wanted are the kinds of values by pflag's names of them. Of others, pflag's own error says it.
+var wanted = map[string]string{
+	"int": "whole number, such as 3", "uint64": "whole number from zero on, such as 3", "float64": "number, such as 0.5",
+	"bool": "switch, which is true or false", "duration": "duration, such as 250ms, 10s or 1m30s",
 }
 
 // unknown says which command one that does not exist was most likely meant to be.

@@ -21,6 +21,9 @@ func greet() *cobra.Command {
 		})
 	c.Flags().StringVarP(&name, "name", "n", "", "")
 	c.Flags().BoolVar(&loud, "loud", false, "")
+	c.Flags().Uint64("times", 1, "")
+	c.Flags().Duration("after", 0, "")
+	c.Flags().String("format", "", "")
 	c.SuggestFor = []string{"shout"}
 	return Group("greet", "greetings", "", c)
 }
@@ -41,6 +44,11 @@ func TestCommandLines(t *testing.T) {
 		{"a slip in a flag", "greet say --nmae x", 2, "gabion greet say: unknown flag: --nmae; did you mean --name?\n\nusage: gabion greet say"},
 		{"a slip behind one dash", "greet say -nmae", 0, "mae"}, // -n has a value
 		{"a slip in a flag behind one dash", "greet say -luod", 2, "unknown flag: --luod; did you mean --loud?"},
+		{"a format that has a flag elsewhere", "greet say --json", 2, "unknown flag: --json; did you mean --format json?"},
+		{"a value that is no number", "greet say --times x", 2, `gabion greet say: --times: "x" is no whole number from zero on, such as 3` + "\n\nusage"},
+		{"one that is too large", "greet say --times 99999999999999999999", 2, `--times: "99999999999999999999" is too large`},
+		{"a negative one", "greet say --times -1", 2, `--times: "-1" is no whole number`},
+		{"a time without a unit", "greet say --after 5", 2, `--after: "5" is no duration, such as 250ms`},
 		{"a slip in a command", "greet sya --name x", 2, `gabion greet: unknown command "sya"; did you mean "say"?`},
 		{"another word for it", "greet shout", 2, `did you mean "say"?`},
 		{"a slip in a group", "great", 2, `gabion: unknown command "great"; did you mean "greet"?`},
