@@ -242,14 +242,15 @@ func TestALivingProcessIsExamined(t *testing.T) {
 
 func TestWhatIsCalledWronglyIsTold(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                   "no source is named",
-		"a b":                `"b" is not expected`,
-		"a --write":          "--write needs --config",
-		"nothing.jsonl":      "no such file",
-		".":                  "is a directory",
-		"doctor_test.go":     "series of gabion",
-		"a --nothing":        "unknown flag: --nothing",
-		"--dependency x ../": "is a directory",
+		"":                                       "no source is named",
+		"a b":                                    `"b" is not expected`,
+		"a --write":                              "--write needs --config",
+		"nothing.jsonl":                          "no such file",
+		".":                                      "is a directory",
+		"doctor_test.go":                         "series of gabion",
+		"../../../../examples/start/gabion.yaml": "gabion.yaml has policies, and nothing that was measured: a source is a recording",
+		"a --nothing":                            "unknown flag: --nothing",
+		"--dependency x ../":                     "is a directory",
 	} {
 		if code, _, stderr := doctor(t, strings.Fields(args)...); code < cli.ExitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%s: code %d, %s", args, code, stderr)

@@ -95,13 +95,31 @@ func measureFile(name string) (map[string]*vitals, error) {
 		if info, err := f.Stat(); err == nil {
 			at = info.ModTime()
 		}
-		return readMetrics(io.LimitReader(f, fetch.MaxBytes), at)
+		all, err := readMetrics(io.LimitReader(f, fetch.MaxBytes), at)
+		if errors.Is(err, errNoSeries) && ofPolicies(f) {
+			return nil, fmt.Errorf("%s has policies, and nothing that was measured: a source is %s", name, sources)
+		}
+		return all, err
 	}
 	all, events, err := readRecording(recording.Entries(f))
 	if problem := recorded.Problem(name, err, events); problem != nil && events == 0 {
 		return nil, problem
 	}
 	return all, err
+}
+
+const sources = "a recording, a text of metrics, or the address of metrics or of a live page"
+
+// ofPolicies reports whether a file looks like one of policies.
+func ofPolicies(f io.ReaderAt) bool {
+	var head [4096]byte
+	n, _ := f.ReadAt(head[:], 0)
+	for line := range strings.Lines(string(head[:n])) {
+		if strings.HasPrefix(line, "dependencies:") || strings.HasPrefix(line, "version:") {
+			return true
+		}
+	}
+	return false
 }
 
 // InForceName stands for the name of a file where the source itself says the policies.
