@@ -56,7 +56,7 @@ func plain(said []byte) []byte {
 const noResponders = "503"
 
 // confirmed reads the broker's confirmation of a message's end, and reports whether that was open.
-// That no server listens, as while a consumer has no leader, confirms nothing: it is told again.
+// That no server listens, as while a consumer has no leader, confirms nothing: the end is sent again.
 func (e *ends) confirmed(m *nats.Msg) (seq uint64, was bool) {
 	seq, err := strconv.ParseUint(m.Subject[len(e.replies):], 10, 64)
 	if err != nil || m.Header.Get("Status") == noResponders {

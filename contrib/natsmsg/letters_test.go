@@ -79,7 +79,7 @@ func TestAClosedConnectionParksNoMessageOfAnOutbox(t *testing.T) {
 	}
 }
 
-// While no server listens for the ends of messages, as in an election, a server answers for it. That confirms nothing, so an end is told again.
+// While no server listens for the ends of messages, as in an election, a server answers for it. That confirms nothing, so the end is sent again.
 func TestAnEndThatNoServerListensForIsToldAgain(t *testing.T) {
 	r := newRig(t)
 	s := newSubscription(r.js.Conn(), nil, Options{})

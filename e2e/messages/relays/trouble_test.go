@@ -15,7 +15,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// A leader asks the database whether it leads before it parks a message. That the database fails then is told with its cause, and is not
+// A leader asks the database whether it leads before it parks a message. The notice of a database that fails then has its cause, and it is not
 // taken for another leader, for whose lease the relay would wait.
 func TestAFailingDatabaseIsNotTakenForAnotherLeader(t *testing.T) {
 	db := openPostgres(t, testservers.Postgres(t))
