@@ -10,6 +10,7 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/messages/message"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // ErrNoKey says that a message that is published has no header Idempotency-Key.
@@ -50,14 +51,28 @@ func meaning(err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, nats.ErrConnectionClosed):
+		return closed{err}
 	case errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrBadHeaderMsg), errors.Is(err, nats.ErrBadSubject), errors.Is(err, nats.ErrPermissionViolation):
 		return classify.Permanent(err)
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded):
 		return classify.NotSent(err) // no stream stores it
 	case errors.As(err, &api) && api.Code < 500:
 		return classify.Permanent(err)
-	case errors.As(err, &api), errors.Is(err, nats.ErrTimeout), errors.Is(err, nats.ErrDisconnected), errors.Is(err, nats.ErrConnectionClosed):
+	case errors.As(err, &api), errors.Is(err, nats.ErrTimeout), errors.Is(err, nats.ErrDisconnected):
 		return classify.Transient(err)
 	}
 	return err
+}
+
+// closed is the error of a connection that its program, or the client, has closed for good: no retry on it helps, and it says nothing
+// against the message.
+type closed struct{ error }
+
+// Unwrap returns the client's error.
+func (e closed) Unwrap() error { return e.error }
+
+// Outcome is what package classify reads.
+func (closed) Outcome() policy.Outcome {
+	return policy.Outcome{Class: policy.ClassNetwork, Stop: true}
 }

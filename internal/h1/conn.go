@@ -118,15 +118,20 @@ func whole(req *http.Request) bool {
 
 // held hides from net/http that there is something to be flushed.
 type held struct {
-	mu sync.Mutex
-	w  *bufio.Writer
+	mu   sync.Mutex
+	w    *bufio.Writer
+	over bool // the wait for the body: what comes later goes out as it comes
 }
 
 // Write implements [io.Writer].
 func (h *held) Write(p []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.w.Write(p)
+	n, err := h.w.Write(p)
+	if err == nil && h.over {
+		err = h.w.Flush()
+	}
+	return n, err
 }
 
 // WriteByte is how net/http knows that no other buffer is needed.
@@ -140,7 +145,7 @@ func (h *held) WriteByte(b byte) error {
 func (h *held) flush() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.w != nil {
+	if h.over = true; h.w != nil {
 		_ = h.w.Flush()
 	}
 }
