@@ -124,8 +124,12 @@ func TestATunnelOfHTTP2ThatIsNotReadEnds(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	<-ended
-	for until := time.Now().Add(10 * time.Second); r.proxy.Stats().Upgraded != 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(until) {
+	looks, until := time.NewTicker(time.Millisecond), time.After(10*time.Second)
+	defer looks.Stop()
+	for r.proxy.Stats().Upgraded != 0 {
+		select {
+		case <-looks.C:
+		case <-until:
 			t.Fatalf("%+v: the tunnel still has its place", r.proxy.Stats())
 		}
 	}

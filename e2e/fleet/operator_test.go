@@ -15,9 +15,6 @@ import (
 
 // Two fleets in one store, and the commands of an operator. What differs between stores is how they list fleets and keep records.
 func TestAnOperatorOnEachStore(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: builds the command, and starts three servers")
-	}
 	command := filepath.Join(t.TempDir(), "gabion")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", command, "github.com/gabion-go/gabion/cmd/gabion").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
