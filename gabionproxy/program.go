@@ -73,7 +73,7 @@ func (g *program) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if keyed(r.Context()) {
 		w = whole{w}
 	} else {
-		defer g.proxy.remember(r, 0).forget(w)
+		defer g.proxy.remember(r, 0).forget()
 	}
 	g.proxy.passed(w, r, e, &g.pass)
 }
