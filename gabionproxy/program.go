@@ -1,6 +1,7 @@
 package gabionproxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -221,7 +222,7 @@ func (g *program) failed(w http.ResponseWriter, r *http.Request, err error) {
 	case never:
 		w.Header().Set("Retry-After", "1")
 		g.proxy.refuse(w, r, &refusal{status: http.StatusServiceUnavailable, reason: "program_unreachable", title: "The program can't be reached",
-			detail: "send the request again later: nothing of it was done", unsent: true, cause: err})
+			detail: cmp.Or(unreached(err), "send the request again later: nothing of it was done"), unsent: true, cause: err})
 	default:
 		g.proxy.foreign(w, r, err)
 	}
