@@ -127,7 +127,7 @@ func (p *Proxy) keyed(t, before *tree, c config.ProxyIdempotency, to http.Handle
 	}
 	runs, err := idempotency.New(scope, store.Store, to, idempotency.Config{
 		RunnerConfig: idempotency.RunnerConfig{
-			Guarantee: guarantee, Retention: c.Retention, MaxExecution: c.MaxExecution, Observer: idempotency.LogTo(log),
+			Guarantee: guarantee, Retention: c.Retention, MaxExecution: c.MaxExecution, Observer: idempotency.LogTo(log), Stream: p.options.Keys,
 		},
 		Methods: slices.Compact(slices.Sorted(slices.Values(methods))), Optional: c.Optional,
 	})

@@ -34,6 +34,10 @@ type Options struct {
 	// Metrics makes the handler of /metrics. Nil means the proxy's own numbers alone, as [Stats.Series] has them.
 	Metrics func(*Proxy) http.Handler
 
+	// Keys gets an event of policy.KindKeyDecided for each request with a key before a program, as idempotency.RunnerConfig.Stream does.
+	// Nil means that nothing does.
+	Keys gabion.Observer
+
 	// Telemetry follows the requests of the handlers, and the attempts of these and of transports. Nil means that nothing does.
 	Telemetry Telemetry
 
