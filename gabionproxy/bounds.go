@@ -24,6 +24,7 @@ type patient struct {
 	kept    bool          // something was written and not flushed, so that the end has to wait for room at the client
 	waits   waits         // of HTTP/2
 	silence time.Duration // of an upgraded connection
+	unread  atomic.Bool   // what is left of a body over HTTP/1 has no use any more
 }
 
 // Unwrap lets http.ResponseController set deadlines.
@@ -213,6 +214,9 @@ func (b *patientBody) Read(p []byte) (int, error) {
 	}
 	b.w.last() // net/http may have to say 100 Continue
 	_ = b.w.control.SetReadDeadline(time.Now().Add(b.w.stall))
+	if b.w.unread.Load() {
+		_ = b.w.control.SetReadDeadline(time.Unix(1, 0))
+	}
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {
 		b.done = true

@@ -6,11 +6,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/gabionproxy"
 	"github.com/gabion-go/gabion/idempotency"
 )
@@ -155,5 +158,34 @@ func TestARefusalBeforeAProgramIsAStatusForCalls(t *testing.T) {
 				t.Errorf("%q", details)
 			}
 		})
+	}
+}
+
+func TestAPortInUseIsNamedWithWhatToDo(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for key, text := range map[string]string{
+		"proxy.listen": strings.Replace(one("http://127.0.0.1:1", ""), "127.0.0.1:0", taken.Addr().String(), 1),
+		"proxy.admin":  one("http://127.0.0.1:1", "") + strings.Replace(operated, "127.0.0.1:0", taken.Addr().String(), 1),
+	} {
+		path := filepath.Join(t.TempDir(), "gabion.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file, err := config.Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		registry, err := gabion.NewRegistry(file.Policies)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = gabionproxy.Run(t.Context(), file, registry, nil, gabionproxy.Options{}, func(*gabionproxy.Proxy) { t.Error("it serves") })
+		if want := "another program listens there: stop it, or write another address into " + key; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), taken.Addr().String()) {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }

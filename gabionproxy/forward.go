@@ -83,7 +83,7 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case u == nil:
 		f.proxy.refuse(w, r, &refusal{status: http.StatusForbidden, reason: "not_allowed", title: "This proxy does not reach " + net.JoinHostPort(hostOnly(target.Host), port),
-			detail: "add the host under forward, in the proxy's configuration", unsent: true})
+			detail: "add the host under forward, or the port to its ports, in the proxy's configuration", unsent: true})
 	case r.Method == http.MethodConnect:
 		f.tunnel(w, r, u.plain.Dependency, net.JoinHostPort(hostOnly(target.Host), port))
 	default:

@@ -6,37 +6,76 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/gabionhttp"
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/serving"
+	"github.com/gabion-go/gabion/policy"
 )
 
-// ingress makes the handler before a program: deadlines outside, which cost nothing to check;
-// then admission; then keys, so that what was refused for lack of room never claims one.
-func (p *Proxy) ingress(t, before *tree, c config.ProxyIngress) (http.Handler, error) {
+// ingress makes the handler of a listener before a program: deadlines outside, which cost nothing to check;
+// then admission; then keys, so that what was refused for lack of room never claims one. b is the listener at that address before, or nil.
+func (p *Proxy) ingress(t, before *tree, l, b *listener) error {
+	c := l.config.Ingress
 	to, err := p.program(c)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var h http.Handler = to
 	if c.Idempotency.Store != "" {
 		if h, err = p.keyed(t, before, c.Idempotency, to); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if a := c.Admission; a != (config.ProxyAdmission{}) {
-		in := &gabionhttp.Admission{Next: h, Limit: a.Limit, Queue: a.Queue, TenantShare: a.TenantShare, TrustPriority: a.TrustPriority, Headers: leftHeaders}
-		if a.TenantHeader != "" {
-			in.Tenant = func(r *http.Request) string { return r.Header.Get(a.TenantHeader) }
+	if c.Admission != (config.ProxyAdmission{}) {
+		l.behind = &behind{h, c.Admission}
+		if b != nil && b.gate != nil && sameRoom(b.config.Ingress.Admission, c.Admission) {
+			l.gate = b.gate
+		} else {
+			l.gate = newGate(l.behind)
 		}
-		h = in
+		h = l.gate
 	}
 	if c.Deadlines {
 		h = &gabionhttp.Deadline{Next: h, Headers: leftHeaders}
 	}
-	return arrival{spoken{p, h}}, nil
+	l.handler = arrival{spoken{p, h}}
+	return nil
+}
+
+// gate is the admission of an address. It outlives configurations, with those whom it has let in and the limit that it has learned.
+type gate struct {
+	gabionhttp.Admission
+	behind atomic.Pointer[behind]
+}
+
+// behind is what a configuration has behind a gate, also for those who waited while it was put into force.
+type behind struct {
+	next      http.Handler
+	admission config.ProxyAdmission
+}
+
+func newGate(to *behind) *gate {
+	g := new(gate)
+	g.behind.Store(to)
+	a := to.admission
+	g.Limit, g.Queue, g.TenantShare, g.Headers = a.Limit, a.Queue, a.TenantShare, leftHeaders
+	g.Next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.behind.Load().next.ServeHTTP(w, r) })
+	g.Priority = func(r *http.Request) policy.Priority {
+		return serving.ReadPriority(r.Header[gabionhttp.HeaderPriority], g.behind.Load().admission.TrustPriority)
+	}
+	if a.TenantHeader != "" {
+		g.Tenant = func(r *http.Request) string { return r.Header.Get(g.behind.Load().admission.TenantHeader) }
+	}
+	return g
+}
+
+// sameRoom reports whether one gate is right for both: slots, queue and shares are made once.
+func sameRoom(a, b config.ProxyAdmission) bool {
+	return a.Limit == b.Limit && a.Queue == b.Queue && a.TenantShare == b.TenantShare && (a.TenantHeader == "") == (b.TenantHeader == "")
 }
 
 // arrival notes when a request came, since the time that it has left begins then.
@@ -88,7 +127,7 @@ func (p *Proxy) keyed(t, before *tree, c config.ProxyIdempotency, to http.Handle
 	}
 	runs, err := idempotency.New(scope, store.Store, to, idempotency.Config{
 		RunnerConfig: idempotency.RunnerConfig{
-			Guarantee: guarantee, Retention: c.Retention, MaxExecution: c.MaxExecution, Observer: idempotency.LogTo(log),
+			Guarantee: guarantee, Retention: c.Retention, MaxExecution: c.MaxExecution, Observer: idempotency.LogTo(log), Stream: p.options.Keys,
 		},
 		Methods: slices.Compact(slices.Sorted(slices.Values(methods))), Optional: c.Optional,
 	})

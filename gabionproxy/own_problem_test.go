@@ -26,3 +26,23 @@ func TestAProblemOfTheProgramStaysAsItIs(t *testing.T) {
 		}
 	}
 }
+
+func TestAProblemSaysThatTheConnectionWasRefused(t *testing.T) {
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	const refused = "connection refused: nothing listens where the proxy sends this: start the server, or correct its address in the proxy's file"
+	_, policed := begin(t, one(closed.URL, quick))
+	for fact, c := range map[string]struct{ url, reason string }{
+		"by a policy":      {policed, "attempts_exhausted"},
+		"before a program": {before(t, closed.URL, "deadlines: true"), "program_unreachable"},
+	} {
+		t.Run(fact, func(t *testing.T) {
+			req, _ := http.NewRequest(http.MethodPost, c.url, nil)
+			_, text := answer(t, req)
+			var p struct{ Reason, Detail string }
+			if err := json.Unmarshal([]byte(text), &p); err != nil || p.Reason != c.reason || p.Detail != refused {
+				t.Errorf("%s: %s", err, text)
+			}
+		})
+	}
+}

@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
 	"strconv"
+	"syscall"
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/gabionhttp"
@@ -59,6 +61,17 @@ var advice = map[policy.Reason]string{
 
 const otherAdvice = "ask again later; the page of the type says what operators can do"
 
+// unreached is what to do where no connection came about. It is empty where that is not known, and has no address, which is not for clients.
+func unreached(err error) string {
+	switch lookup, ok := errors.AsType[*net.DNSError](err); {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused: nothing listens where the proxy sends this: start the server, or correct its address in the proxy's file"
+	case ok && lookup.IsNotFound:
+		return "the name of the server was not found: correct its address in the proxy's file"
+	}
+	return ""
+}
+
 // failed answers a request that brought no answer.
 func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if x := ofClient(r); x != nil {
@@ -75,7 +88,7 @@ func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if e.Reason == policy.KeyMissing || e.Reason == policy.Invalid {
 		heads.status = http.StatusBadRequest // the caller is not this program
 	}
-	x := &refusal{status: heads.status, reason: e.Reason.String(), title: titleOf(e), detail: cmp.Or(advice[e.Reason], otherAdvice),
+	x := &refusal{status: heads.status, reason: e.Reason.String(), title: titleOf(e), detail: cmp.Or(advice[e.Reason], unreached(err), otherAdvice),
 		unsent: e.Effect == policy.NoEffect, attempts: e.Attempts, code: codeOf(e), cause: err}
 	p.refuse(w, r, x)
 }

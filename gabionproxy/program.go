@@ -1,6 +1,7 @@
 package gabionproxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -73,7 +74,7 @@ func (g *program) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if keyed(r.Context()) {
 		w = whole{w}
 	} else {
-		defer g.proxy.remember(r, 0).forget(w)
+		defer g.proxy.remember(r, 0).forget()
 	}
 	g.proxy.passed(w, r, e, &g.pass)
 }
@@ -221,7 +222,7 @@ func (g *program) failed(w http.ResponseWriter, r *http.Request, err error) {
 	case never:
 		w.Header().Set("Retry-After", "1")
 		g.proxy.refuse(w, r, &refusal{status: http.StatusServiceUnavailable, reason: "program_unreachable", title: "The program can't be reached",
-			detail: "send the request again later: nothing of it was done", unsent: true, cause: err})
+			detail: cmp.Or(unreached(err), "send the request again later: nothing of it was done"), unsent: true, cause: err})
 	default:
 		g.proxy.foreign(w, r, err)
 	}

@@ -34,6 +34,10 @@ type Options struct {
 	// Metrics makes the handler of /metrics. Nil means the proxy's own numbers alone, as [Stats.Series] has them.
 	Metrics func(*Proxy) http.Handler
 
+	// Keys gets an event of policy.KindKeyDecided for each request with a key before a program, as idempotency.RunnerConfig.Stream does.
+	// Nil means that nothing does.
+	Keys gabion.Observer
+
 	// Telemetry follows the requests of the handlers, and the attempts of these and of transports. Nil means that nothing does.
 	Telemetry Telemetry
 
@@ -68,6 +72,8 @@ type listener struct {
 	config  config.ProxyListener
 	tls     *tls.Config // nil means plain text
 	handler http.Handler
+	gate    *gate   // nil without admission
+	behind  *behind // the gate, once this is in force
 }
 
 // New makes a proxy that calls dependencies of the registry. The error has everything that is wrong with c.
@@ -152,6 +158,11 @@ func (p *Proxy) Reload(policies map[string]policy.Policy, c config.Proxy, dry bo
 		return err
 	}
 	p.inForce.Store(t)
+	for _, l := range t.listeners {
+		if l.gate != nil {
+			l.gate.behind.Store(l.behind)
+		}
+	}
 	p.bodies.bound(c.BufferMemory)
 	p.begin(opened)
 	p.closeOld(t)
@@ -200,35 +211,33 @@ func (t *tree) connect(registry *gabion.Registry) error {
 	return errors.Join(wrong...)
 }
 
-func (p *Proxy) listen(t *tree, l config.ProxyListener, before *tree) (*listener, error) {
-	var h http.Handler
+func (p *Proxy) listen(t *tree, c config.ProxyListener, before *tree) (*listener, error) {
+	l := &listener{config: c}
+	var b *listener
+	if before != nil {
+		b = before.listeners[withHost(c.Address)]
+	}
 	var err error
 	switch {
-	case l.Ingress.To != "":
-		if before != nil {
-			if b := before.listeners[withHost(l.Address)]; b != nil && reflect.DeepEqual(b.config.Ingress, l.Ingress) {
-				h = b.handler // the learned limit and the queue stay
-				if store := l.Ingress.Idempotency.Store; store != "" {
-					t.stores[store] = before.stores[store]
-				}
-			}
+	case c.Ingress.To != "" && b != nil && reflect.DeepEqual(b.config.Ingress, c.Ingress):
+		l.handler, l.gate, l.behind = b.handler, b.gate, b.behind
+		if store := c.Ingress.Idempotency.Store; store != "" {
+			t.stores[store] = before.stores[store]
 		}
-		if h == nil {
-			h, err = p.ingress(t, before, l.Ingress)
-		}
-	case len(l.Forward) > 0:
-		h, err = p.forward(t, l.Forward, before)
-	case len(l.Routes) > 0:
-		h, err = p.routes(t, l.Routes, before)
+	case c.Ingress.To != "":
+		err = p.ingress(t, before, l, b)
+	case len(c.Forward) > 0:
+		l.handler, err = p.forward(t, c.Forward, before)
+	case len(c.Routes) > 0:
+		l.handler, err = p.routes(t, c.Routes, before)
 	default:
-		h, err = p.upstream(t, target{to: l.To, dependency: l.Dependency, tls: l.ToTLS}, before)
+		l.handler, err = p.upstream(t, target{to: c.To, dependency: c.Dependency, tls: c.ToTLS}, before)
+	}
+	if err == nil {
+		l.tls, err = serverTLS(c.TLS)
 	}
 	if err != nil {
 		return nil, err
 	}
-	secure, err := serverTLS(l.TLS)
-	if err != nil {
-		return nil, err
-	}
-	return &listener{config: l, tls: secure, handler: h}, nil
+	return l, nil
 }

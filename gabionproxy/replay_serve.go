@@ -31,13 +31,13 @@ func (p *Proxy) remember(r *http.Request, limit int) *exchange {
 	return e
 }
 
-func (e *exchange) forget(w http.ResponseWriter) {
+func (e *exchange) forget() {
 	if e == nil || e.body == nil {
 		return
 	}
 	waits := e.body.end()
 	if e.turns && (waits || e.unread) {
-		e.body.linger(http.NewResponseController(w))
+		e.body.linger(&e.client)
 	}
 }
 
@@ -68,9 +68,11 @@ func noUpgrade(out *http.Request) {
 
 // linger bounds for how long net/http reads the rest of a body before it lets go of a request
 // of HTTP/1: otherwise that is as long as the client likes. A read that is under way is ended
-// first, since net/http would lift the bound when it does that itself.
-func (b *replay) linger(c *http.ResponseController) {
-	if c.SetReadDeadline(time.Unix(1, 0)) != nil {
+// first, since net/http would lift the bound when it does that itself. The mark comes before the
+// deadline, so that a read which gives the client time just now finds it afterwards.
+func (b *replay) linger(w *patient) {
+	w.unread.Store(true)
+	if w.control.SetReadDeadline(time.Unix(1, 0)) != nil {
 		return
 	}
 	b.mu.Lock()
@@ -78,7 +80,7 @@ func (b *replay) linger(c *http.ResponseController) {
 		b.come.Wait()
 	}
 	b.mu.Unlock()
-	_ = c.SetReadDeadline(time.Now().Add(lingers))
+	_ = w.control.SetReadDeadline(time.Now().Add(lingers))
 }
 
 // resends gives a request that goes out its body. What net/http sends again by itself no policy

@@ -67,7 +67,7 @@ func Run(ctx context.Context, file *config.File, registry *gabion.Registry, now 
 	cut := p.Drain(context.Background())
 	flush(p.options.Telemetry, over)
 	if cut > 0 {
-		return fmt.Errorf("%w: %d requests", ErrCut, cut)
+		return fmt.Errorf("%w (requests: %d)", ErrCut, cut)
 	}
 	p.options.Log.Info("drained", "cut", 0)
 	return nil
@@ -103,7 +103,7 @@ func (r *run) admin(address string) (func(), error) {
 	if address == "" {
 		return func() {}, nil
 	}
-	at, err := new(net.ListenConfig).Listen(context.Background(), "tcp", withHost(address))
+	at, err := listenTCP(address, "proxy.admin")
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)
 	}

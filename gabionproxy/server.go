@@ -12,6 +12,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/gabion-go/gabion/config"
@@ -58,8 +59,17 @@ func (p *Proxy) open(t *tree) (map[string]*served, error) {
 	return opened, nil
 }
 
-func (p *Proxy) listenAt(address string, l *listener) (*served, error) {
+// listenTCP opens an address that a key of the file has.
+func listenTCP(address, key string) (net.Listener, error) {
 	at, err := new(net.ListenConfig).Listen(context.Background(), "tcp", withHost(address))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = fmt.Errorf("%w: another program listens there: stop it, or write another address into %s", err, key)
+	}
+	return at, err
+}
+
+func (p *Proxy) listenAt(address string, l *listener) (*served, error) {
+	at, err := listenTCP(address, "proxy.listen")
 	if err != nil {
 		return nil, err
 	}

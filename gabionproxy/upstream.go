@@ -185,7 +185,7 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	e := u.proxy.remember(r, u.replayLimit())
-	defer e.forget(w)
+	defer e.forget()
 	u.proxy.passed(w, r, e, &u.pass)
 }
 

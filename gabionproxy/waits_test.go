@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"os"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -95,4 +96,54 @@ func reads(w *patient, lasts time.Duration) {
 	if _, err := (&patientBody{ReadCloser: sleeps(lasts), w: w}).Read(nil); !errors.Is(err, io.EOF) {
 		panic(err)
 	}
+}
+
+// giving is a client of HTTP/1 whose reader is about to give it time when something else ends the wait.
+type giving struct {
+	http.ResponseWriter
+	gives, ends chan bool
+	ended       bool
+	until       time.Time
+}
+
+func (g *giving) SetReadDeadline(at time.Time) error {
+	switch {
+	case at.After(time.Now()) && !g.ended:
+		close(g.gives)
+		<-g.ends
+	case !g.ended:
+		g.ended = true
+		defer close(g.ends)
+	}
+	g.until = at
+	return nil
+}
+
+func (g *giving) SetWriteDeadline(time.Time) error { return nil }
+
+// Read is the client's body, of which no byte comes.
+func (g *giving) Read([]byte) (int, error) {
+	time.Sleep(time.Until(g.until))
+	return 0, os.ErrDeadlineExceeded
+}
+
+func (g *giving) Close() error { return nil }
+
+func TestTheEndOfARequestIsNotPutOffByAReadThatBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := &giving{gives: make(chan bool), ends: make(chan bool)}
+		e := &exchange{turns: true}
+		e.client = patient{ResponseWriter: client, control: *http.NewResponseController(client), stall: time.Minute}
+		e.client.until.Store(math.MaxInt64)
+		r := &http.Request{ContentLength: 5, Body: &patientBody{ReadCloser: client, w: &e.client}}
+		e.body = new(replays).remember(r, 0)
+		e.body.attach(r)
+		go r.Body.Read(make([]byte, 5))
+		<-client.gives
+		began := time.Now()
+		e.forget()
+		if late := time.Since(began); late != 0 {
+			t.Errorf("the end was %v late", late)
+		}
+	})
 }

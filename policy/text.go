@@ -246,6 +246,11 @@ func ParseDuration(s string) (time.Duration, error) {
 		return 0, notDuration(s)
 	}
 	d, err := time.ParseDuration(s)
+	if err != nil {
+		if _, err = time.ParseDuration(firstDigits(s)); err == nil {
+			d = math.MaxInt64
+		}
+	}
 	switch {
 	case err != nil:
 		return 0, notDuration(s)
@@ -253,8 +258,21 @@ func ParseDuration(s string) (time.Duration, error) {
 		return 0, textError(s, "is negative", "leave the key out for the default, or write off")
 	case d == 0:
 		return 0, textError(s, "could mean none or at once", "leave the key out for the default, or write off")
+	case d == math.MaxInt64:
+		return 0, textError(s, "is too large", "write at most "+FormatDuration(maxDuration))
 	}
 	return d, nil
+}
+
+// firstDigits is a duration of the same form that is not too large.
+func firstDigits(s string) string {
+	var short []byte
+	for i := range len(s) {
+		if i == 0 || !isDigits(s[i-1:i+1]) {
+			short = append(short, s[i])
+		}
+	}
+	return string(short)
 }
 
 func notDuration(s string) error {

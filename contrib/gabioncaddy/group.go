@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -15,6 +17,7 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/gabionproxy"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // groups are those in use, by the absolute path of their file. A reload of Caddy makes the new configuration before it lets go of
@@ -31,8 +34,12 @@ type group struct {
 	stop  context.CancelFunc
 	ended chan struct{} // closed when the file is not watched any more
 
-	mu   sync.Mutex     // held from reading the file until it is in force
-	uses map[string]int // transports, by their dependency
+	look chan os.Signal // brings a look at the file
+
+	mu      sync.Mutex     // held from reading the file until it is in force
+	uses    map[string]int // transports, by their dependency
+	inForce map[string]policy.Policy
+	next    *config.File // lacks what only the configuration before uses, and is put into force when that lets go; nil means none
 }
 
 // join returns the group of a file, for a transport of that dependency. Each is left once.
@@ -67,10 +74,10 @@ func newGroup(path string) (*group, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	g := &group{path: path, proxy: proxy, stop: stop, ended: make(chan struct{}), uses: map[string]int{}}
+	g := &group{path: path, proxy: proxy, stop: stop, ended: make(chan struct{}), look: make(chan os.Signal, 1), uses: map[string]int{}, inForce: file.Policies}
 	go func() {
 		defer close(g.ended)
-		watch := config.Watching{Apply: g.apply, Failed: failed, Interval: watchEach}
+		watch := config.Watching{Apply: g.apply, Failed: failed, Interval: watchEach, Now: g.look}
 		if err := config.Watch(ctx, file, watch); err != nil {
 			failed(err)
 		}
@@ -93,12 +100,30 @@ func (g *group) enter(dependency string, known bool) error {
 	if err := usable(file, dependency); err != nil {
 		return err
 	}
-	if known {
-		if err := g.put(file); err != nil {
-			return err
-		}
+	switch {
+	case !known:
+	case g.suits(file) != nil:
+		err = g.add(file)
+	default:
+		err = g.put(file)
 	}
-	g.uses[dependency]++
+	if err == nil {
+		g.uses[dependency]++
+	}
+	return err
+}
+
+// add puts into force what of a file is not in use yet. The rest follows when the configuration before lets go of what the file
+// lacks; if Caddy gives up the new one, nothing has changed for it.
+func (g *group) add(file *config.File) error {
+	all := maps.Clone(file.Policies)
+	for name := range g.uses {
+		all[name] = g.inForce[name]
+	}
+	if err := g.proxy.Reload(all, g.proxy.Config(), false); err != nil {
+		return err
+	}
+	g.inForce, g.next = all, file
 	return nil
 }
 
@@ -114,14 +139,26 @@ func usable(file *config.File, name string) error {
 	return nil
 }
 
-// put is called with the lock.
-func (g *group) put(file *config.File) error {
+// suits says what a file lacks that is used.
+func (g *group) suits(file *config.File) error {
 	for _, name := range slices.Sorted(maps.Keys(g.uses)) {
 		if err := usable(file, name); err != nil {
 			return err
 		}
 	}
-	return g.proxy.Reload(file.Policies, own(file), false)
+	return nil
+}
+
+// put is called with the lock.
+func (g *group) put(file *config.File) error {
+	if err := g.suits(file); err != nil {
+		return err
+	}
+	if err := g.proxy.Reload(file.Policies, own(file), false); err != nil {
+		return err
+	}
+	g.inForce, g.next = file.Policies, nil
+	return nil
 }
 
 // apply puts a new version of the file into force.
@@ -140,6 +177,15 @@ func (g *group) leave(dependency string) error {
 	g.mu.Lock()
 	if g.uses[dependency]--; g.uses[dependency] == 0 {
 		delete(g.uses, dependency)
+	}
+	if g.next != nil && g.suits(g.next) == nil {
+		if err := g.put(g.next); err != nil {
+			failed(err)
+		}
+		select {
+		case g.look <- syscall.SIGHUP: // the watch may have refused that version
+		default:
+		}
 	}
 	g.mu.Unlock()
 	_, err := groups.Delete(g.path)

@@ -25,6 +25,7 @@ type site struct {
 	t      *testing.T
 	file   string // gabion's
 	dir    string // of the sockets
+	log    string // an output of Caddy's log
 	loads  int
 	at     string // the socket of the configuration that runs
 	client *http.Client
@@ -48,7 +49,7 @@ func newSite(t *testing.T, yaml string) *site {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	s := &site{t: t, file: filepath.Join(t.TempDir(), "gabion.yaml"), dir: dir}
+	s := &site{t: t, file: filepath.Join(t.TempDir(), "gabion.yaml"), dir: dir, log: "discard"}
 	s.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", s.at)
 	}}}
@@ -79,7 +80,7 @@ func (s *site) write(yaml string) {
 func (s *site) load(directives string) error {
 	s.t.Helper()
 	at := s.socket()
-	text := "{\n\tadmin off\n\tauto_https off\n\tpersist_config off\n\tlog {\n\t\toutput discard\n\t}\n}\nhttp:// {\nbind unix/" + at + "\n" + directives + "\n}\n"
+	text := "{\n\tadmin off\n\tauto_https off\n\tpersist_config off\n\tlog {\n\t\toutput " + s.log + "\n\t}\n}\nhttp:// {\nbind unix/" + at + "\n" + directives + "\n}\n"
 	text = strings.ReplaceAll(text, "USE", "transport gabion {\n\t\tconfig FILE\n\t\tdependency api\n\t}")
 	text = strings.ReplaceAll(text, "FILE", s.file)
 	json, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})

@@ -3,6 +3,8 @@ package gabioncaddy
 import (
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -82,15 +84,6 @@ func TestChangesOfTheFile(t *testing.T) {
 			t.Errorf("%s attempts, want 2", n)
 		}
 	})
-	t.Run("a file without a dependency that is used is refused", func(t *testing.T) {
-		s.write("version: 1\ndependencies:\n  other: {preset: external-api}\n")
-		if err := s.load("reverse_proxy " + to + " {\ntransport gabion {\nconfig FILE\ndependency other\n}\n}"); err == nil || !strings.Contains(err.Error(), `no dependency "api"`) {
-			t.Errorf("got %v", err)
-		}
-		if n := attemptsOf(s); n != "2" {
-			t.Errorf("%s attempts, want 2", n)
-		}
-	})
 	t.Run("the watch finds them without a reload", func(t *testing.T) {
 		s.write(strings.Replace(policies, "attempts: 3", "attempts: 1", 1))
 		for end := time.Now().Add(20 * time.Second); attemptsOf(s) != "1"; time.Sleep(50 * time.Millisecond) {
@@ -99,6 +92,55 @@ func TestChangesOfTheFile(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The file is written before Caddy is reloaded, and then both name other dependencies than before.
+func TestADependencyLeavesTheFileAndCaddyInOneReload(t *testing.T) {
+	const two = policies + "  other: {preset: external-api, breaker: off, timeout: {call: 5s}, retry: {attempts: 2, budget: off, backoff: {base: 1ms, cap: 2ms}}}\n"
+	of := func(path, dependency, to string) string {
+		return "reverse_proxy " + path + " " + to + " {\ntransport gabion {\nconfig FILE\ndependency " + dependency + "\n}\n}\n"
+	}
+	lacks := strings.Replace(strings.Replace(two, "  api:", "  third:", 1), "attempts: 2", "attempts: 1", 1)
+	var seen atomic.Int32
+	to := server(t, failing(1<<30, 503, &seen))
+	first := strings.Replace(two, "attempts: 2", "attempts: 5", 1)
+	s := newSite(t, first)
+	s.log = "file " + filepath.Join(s.dir, "log")
+	until := func(fact string, so func() bool) {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); !so(); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal(fact)
+			}
+		}
+	}
+	attempts := func(path string) string {
+		resp, _ := s.ask("GET", path, "")
+		return resp.Header.Get(gabionproxy.HeaderAttempts)
+	}
+	s.mustLoad(of("/a", "api", to) + of("/other", "other", to))
+	s.write(two)
+	s.mustLoad(of("/a", "api", to) + of("/other", "other", to))
+	s.write(lacks)
+	until("the watch took a file that lacks what a site uses", func() bool {
+		text, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+		return strings.Contains(string(text), "not put into force")
+	})
+	if err := s.load(of("/other", "other", to) + of("/a", "api", to)); err == nil || !strings.Contains(err.Error(), `no dependency "api"`) {
+		t.Errorf("Caddy still names it: got %v", err)
+	}
+	if a, b := attempts("/a"), attempts("/other"); a != "3" || b != "2" {
+		t.Errorf("after a reload that failed: %s and %s attempts, want 3 and 2", a, b)
+	}
+	if err := s.load(of("/other", "other", to) + of("/c", "third", to)); err != nil {
+		t.Fatal("Caddy does not name it any more:", err)
+	}
+	if b, c := attempts("/other"), attempts("/c"); b != "1" || c != "3" {
+		t.Errorf("after the reload: %s and %s attempts, want 1 and 3", b, c)
+	}
+	s.mustLoad(of("/other", "other", to))
+	s.write(first) // which the watch took
+	until("what is written afterwards is not in force", func() bool { return attempts("/other") == "5" })
 }
 
 func TestUpstreamsWithTLS(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +27,26 @@ const (
 	ExitFailure     = 3 // something else went wrong
 	ExitInterrupted = 130
 )
+
+// Unread is the exit code for a plan or a scenario that was not read: a file that can't be is a failure, and a name that there is not a
+// wrong call.
+func Unread(err error) int {
+	if errors.As(err, new(*fs.PathError)) {
+		return ExitFailure
+	}
+	return ExitUsage
+}
+
+// Count is a number of things, as in 1 member or 2 dependencies.
+func Count[N int | int64](n N, thing string) string {
+	if n != 1 {
+		if stem, ok := strings.CutSuffix(thing, "y"); ok && !strings.HasSuffix(stem, "e") {
+			thing = stem + "ie"
+		}
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
 
 // WriteJSON writes a value on many lines, with the characters of HTML as they are.
 func WriteJSON(w io.Writer, v any) error {

@@ -95,3 +95,14 @@ func TestCodesArePassedOn(t *testing.T) {
 		t.Error(names(greet()))
 	}
 }
+
+func TestANumberOfThings(t *testing.T) {
+	for want, got := range map[string]string{
+		"0 members": Count(0, "member"), "1 member": Count(1, "member"), "1 dependency": Count(1, "dependency"),
+		"2 dependencies": Count(int64(2), "dependency"), "3 keys": Count(3, "key"),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -34,11 +34,7 @@ func (r *request) check(c *cobra.Command, words []string) int {
 	if code >= 0 {
 		return code
 	}
-	count := fmt.Sprintf("%d dependencies", len(f.Names()))
-	if len(f.Names()) == 1 {
-		count = "1 dependency"
-	}
-	return written(fmt.Fprintf(r.stdout, "%s: %s, no mistakes\n", f.Name, count))(r.stderr)
+	return written(fmt.Fprintf(r.stdout, "%s: %s, no mistakes\n", f.Name, cli.Count(len(f.Names()), "dependency")))(r.stderr)
 }
 
 // checkTheirs says what is wrong with a file of another system.

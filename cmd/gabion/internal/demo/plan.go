@@ -47,13 +47,13 @@ func loadOutage(name string) (*flaky.Plan, int, error) {
 	}
 	p, err := load()
 	if err != nil {
-		if found := (flaky.Findings)(nil); errors.As(err, &found) {
+		if errors.As(err, new(flaky.Findings)) {
 			return nil, cli.ExitFindings, err
 		}
 		if near := suggest.Nearest(name, []string{defaultPlan, freeFailures}); near != "" {
-			return nil, cli.ExitFailure, fmt.Errorf("there is no plan %q: did you mean %s?", name, near)
+			return nil, cli.Unread(err), fmt.Errorf("there is no plan %q: did you mean %s?", name, near)
 		}
-		return nil, cli.ExitFailure, fmt.Errorf("%w; the demo's own plans are %s and %s, gabion lab list has the scenarios", err, defaultPlan, freeFailures)
+		return nil, cli.Unread(err), fmt.Errorf("%w; the demo's own plans are %s and %s, gabion lab list has the scenarios", err, defaultPlan, freeFailures)
 	}
 	if _, err := planOf(p); err != nil {
 		return nil, cli.ExitFindings, err

@@ -67,7 +67,7 @@ func TestAWrongNameOfAPlanIsAnsweredWithTheRightOnes(t *testing.T) {
 		"free-failure": `there is no plan "free-failure": did you mean free-failures?`,
 		"outag":        `there is no plan "outag": did you mean outage?`,
 	} {
-		if _, code, err := loadOutage(name); code != cli.ExitFailure || err == nil || !strings.Contains(err.Error(), want) {
+		if _, code, err := loadOutage(name); code != cli.ExitUsage || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %d, %v", name, code, err)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 )
 
 // lateEnough is how late, in milliseconds, calls may start before the report says
@@ -286,7 +288,7 @@ func (r *Report) contradictions() []string {
 		list = append(list, fmt.Sprintf("this machine was busy: one call in a hundred started %s late or more, so that the figures are partly its own.", duration(r.LateP99)))
 	}
 	if r.Left > 0 {
-		list = append(list, fmt.Sprintf("%d calls did not end within %s of their cancellation.", r.Left, lastCalls))
+		list = append(list, fmt.Sprintf("%s did not end within %s of the cancellation.", cli.Count(r.Left, "call"), lastCalls))
 	}
 	return list
 }

@@ -206,7 +206,7 @@ func (o *overview) text() string {
 	for _, run := range o.Runs {
 		b.WriteString(fold.Lines(run.text(len(o.Runs) > 1) + "\n"))
 	}
-	b.WriteString(fold.Lines(fmt.Sprintf("%s: %d failed, %d retried, %d hedged%s%s\n", plural(o.Calls, "call"), o.Failed, o.Retried, o.Hedged,
+	b.WriteString(fold.Lines(fmt.Sprintf("%s: %d failed, %d retried, %d hedged%s%s\n", cli.Count(o.Calls, "call"), o.Failed, o.Retried, o.Hedged,
 		some(int64(o.Open), "%d more without an end"), some(o.Lost, "events lost: %d"))))
 	if len(o.Ends) > 0 {
 		b.WriteString("\n")

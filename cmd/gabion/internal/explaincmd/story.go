@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/internal/recording"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -150,7 +151,7 @@ func (s *story) missing(file string) error {
 	case len(s.calls) == 0:
 		return fmt.Errorf("%s has no call at all", file)
 	case s.id.Run > s.run:
-		return fmt.Errorf("%s has no run %d: it has %s; gabion explain %s lists calls", file, s.id.Run, plural(s.run, "run"), file)
+		return fmt.Errorf("%s has no run %d: it has %s; gabion explain %s lists calls", file, s.id.Run, cli.Count(s.run, "run"), file)
 	case !ok:
 		return fmt.Errorf("%s has no call %s: run %d has none at all; gabion explain %s lists calls", file, s.id, run, file)
 	}
@@ -161,12 +162,4 @@ func (s *story) missing(file string) error {
 	first, last := recording.ID{Run: run, Call: seen[0]}, recording.ID{Run: run, Call: seen[1]}
 	return fmt.Errorf("%s has no call %s: %s are %s to %s; gabion explain %s lists those worth a look",
 		file, s.id, whose, named(first, s.run), named(last, s.run), file)
-}
-
-// plural is a number of things.
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -110,10 +110,10 @@ func (req *request) main(c *cobra.Command, words []string) int {
 	plan, err := req.plan(words)
 	if err != nil {
 		fmt.Fprintf(stderr, "gabion flaky: %v\n", err)
-		if found := (flaky.Findings)(nil); errors.As(err, &found) {
+		if errors.As(err, new(flaky.Findings)) {
 			return cli.ExitFindings
 		}
-		return cli.ExitFailure
+		return cli.Unread(err)
 	}
 	if req.print {
 		fmt.Fprint(stdout, req.simple.text())

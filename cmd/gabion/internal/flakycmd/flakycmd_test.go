@@ -30,8 +30,9 @@ func TestCalledWrongly(t *testing.T) {
 		{"a share without a unit", []string{"--errors", "20"}, cli.ExitFindings, "share"},
 		{"an unknown status", []string{"--status", "200"}, cli.ExitFindings, "400 to 599"},
 		{"what would be another key", []string{"--errors", "20%}, {kind: down"}, cli.ExitFindings, "share"},
-		{"no such scenario", []string{"error-strom"}, cli.ExitFailure, "error-storm"},
-		{"no such service", []string{"error-storm", "--service", "bd"}, cli.ExitFailure, "there is db"},
+		{"no such scenario", []string{"error-strom"}, cli.ExitUsage, "error-storm"},
+		{"no such file", []string{"none.yaml"}, cli.ExitFailure, "no such file"},
+		{"no such service", []string{"error-storm", "--service", "bd"}, cli.ExitUsage, "there is db"},
 		{"an invalid port", []string{"--listen", "127.0.0.1:99999"}, cli.ExitFailure, "port"},
 	} {
 		t.Run(c.fact, func(t *testing.T) {

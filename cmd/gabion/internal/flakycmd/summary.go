@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/lab/flaky"
 )
 
@@ -59,7 +60,7 @@ func short(d time.Duration) string {
 
 // summary says what reached the server.
 func summary(w io.Writer, c flaky.Counts) {
-	fmt.Fprintf(w, "%d requests in %.1f s, %.2f for each call", c.Requests, c.Seconds, c.Amplification)
+	fmt.Fprintf(w, "%s in %.1f s, %.2f for each call", cli.Count(c.Requests, "request"), c.Seconds, c.Amplification)
 	if c.WithKey < c.Requests {
 		fmt.Fprintf(w, " (%d had no idempotency key, and count as a call each)", c.Requests-c.WithKey)
 	}
@@ -74,17 +75,17 @@ func summary(w io.Writer, c flaky.Counts) {
 	if len(answers) > 0 {
 		fmt.Fprintf(w, "  answers     %s\n", strings.Join(answers, ", "))
 	}
-	fmt.Fprintf(w, "  work done   %d times, %d of them again under the same key; %d answered again without work\n", c.Executions, c.Duplicates, c.Replays)
+	fmt.Fprintf(w, "  work done   %s, %d of them again under the same key; %d answered again without work\n", cli.Count(c.Executions, "time"), c.Duplicates, c.Replays)
 	for i, k := range c.Keys {
 		if i == 5 || k.Executions < 2 {
 			break
 		}
-		fmt.Fprintf(w, "    %-40.40q %d requests, work done %d times\n", k.Key, k.Requests, k.Executions)
+		fmt.Fprintf(w, "    %-40.40q %s, work done %s\n", k.Key, cli.Count(k.Requests, "request"), cli.Count(k.Executions, "time"))
 	}
 	if c.Gone > 0 {
-		fmt.Fprintf(w, "  left        %d callers did not wait for their answer\n", c.Gone)
+		fmt.Fprintf(w, "  left        %s did not wait for an answer\n", cli.Count(c.Gone, "caller"))
 	}
 	if c.Forgotten > 0 {
-		fmt.Fprintf(w, "  forgotten   %d keys, since there were too many: their later requests counted as new calls\n", c.Forgotten)
+		fmt.Fprintf(w, "  forgotten   %s, since there were too many: their later requests counted as new calls\n", cli.Count(c.Forgotten, "key"))
 	}
 }

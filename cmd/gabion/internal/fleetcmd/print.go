@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fleetview"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/fleet"
@@ -36,7 +37,7 @@ func (r *request) print(out io.Writer, v *fleetlook.View, s *fleetview.Sum) erro
 	if !v.Divided.IsZero() {
 		divided = "divided " + operator.Span(v.Now.Sub(v.Divided)) + " ago"
 	}
-	fmt.Fprintf(out, "fleet %s: %d members, shares were %s. It is %s by the store's clock.\n", operator.Text(r.Fleet), s.Members, divided, v.Now.UTC().Format(time.RFC3339))
+	fmt.Fprintf(out, "fleet %s: %s, shares were %s. It is %s by the store's clock.\n", operator.Text(r.Fleet), cli.Count(s.Members, "member"), divided, v.Now.UTC().Format(time.RFC3339))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if len(s.Kinds) > 0 {
 		fmt.Fprintln(w, "\nVERSION\tPOLICIES\tMEMBERS")

@@ -158,7 +158,7 @@ func TestEachStore(t *testing.T) {
 			}
 			keys := filepath.Join(t.TempDir(), "keys")
 			os.WriteFile(keys, []byte("lost\n\nnever\npaid\n"), 0o600)
-			for _, text := range []string{idUnknown.Hex() + " unknown ", "s lost\n", idDone.Hex() + " done ", "s paid\n", "1 keys have no record"} {
+			for _, text := range []string{idUnknown.Hex() + " unknown ", "s lost\n", idDone.Hex() + " done ", "s paid\n", "1 key without a record"} {
 				want(0, text, "ls", "--scope", "shop", "--keys", keys)
 			}
 

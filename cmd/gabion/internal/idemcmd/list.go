@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/idempotency"
 )
@@ -164,7 +165,7 @@ func (p *page) print(w io.Writer, now idempotency.Moment) error {
 		fmt.Fprintln(w, "no such records")
 	}
 	if p.Missing > 0 {
-		fmt.Fprintf(w, "%d keys have no record\n", p.Missing)
+		fmt.Fprintf(w, "%s without a record\n", cli.Count(p.Missing, "key"))
 	}
 	if p.Next != "" {
 		fmt.Fprintf(w, "there may be more: --after %s\n", p.Next)

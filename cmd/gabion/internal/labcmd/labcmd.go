@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -349,13 +348,12 @@ func (r *request) progress() {
 	}
 }
 
-// unknown is the exit code for a scenario that can't be read. An unknown name is a usage error.
+// unknown is the exit code for a scenario that can't be read.
 func (r *request) unknown(name string, err error) int {
-	var path *fs.PathError
-	if code := r.failed(err); code != cli.ExitFailure || errors.As(err, &path) || name == "-" {
+	if code := r.failed(err); code != cli.ExitFailure || name == "-" {
 		return code
 	}
-	return cli.ExitUsage
+	return cli.Unread(err)
 }
 
 // write prints the report.

@@ -110,7 +110,7 @@ func lacking(all []lint.Unknown) string {
 	if n := len(missing) - shown; n > 0 {
 		missing, more = missing[:shown], fmt.Sprintf(" and %d more", n)
 	}
-	return fmt.Sprintf("not evaluated: %s, for lack of %s%s; --verbose names each case", plural(len(rules), "rule"), strings.Join(missing, ", "), more)
+	return fmt.Sprintf("not evaluated: %s, for lack of %s%s; --verbose names each case", cli.Count(len(rules), "rule"), strings.Join(missing, ", "), more)
 }
 
 // counts is the last line: what was found, and in what.
@@ -119,7 +119,7 @@ func (o *outcome) counts() string {
 	var parts []string
 	for s := lint.Error; ; s-- {
 		if n[s] > 0 {
-			parts = append(parts, plural(n[s], s.String()))
+			parts = append(parts, cli.Count(n[s], s.String()))
 		}
 		if s == lint.Note {
 			break
@@ -128,7 +128,7 @@ func (o *outcome) counts() string {
 	if len(o.Ignored) > 0 {
 		parts = append(parts, fmt.Sprintf("%d ignored", len(o.Ignored)))
 	}
-	return fmt.Sprintf("%s in %s with %s", cmp.Or(strings.Join(parts, ", "), "no findings"), plural(len(o.files), "file"), plural(o.dependencies, "dependency"))
+	return fmt.Sprintf("%s in %s with %s", cmp.Or(strings.Join(parts, ", "), "no findings"), cli.Count(len(o.files), "file"), cli.Count(o.dependencies, "dependency"))
 }
 
 func (o *outcome) count() (n [lint.Error + 1]int) {
@@ -136,16 +136,6 @@ func (o *outcome) count() (n [lint.Error + 1]int) {
 		n[f.Severity]++
 	}
 	return n
-}
-
-func plural(n int, word string) string {
-	if n != 1 {
-		if stem, ok := strings.CutSuffix(word, "y"); ok {
-			word = stem + "ie"
-		}
-		word += "s"
-	}
-	return fmt.Sprintf("%d %s", n, word)
 }
 
 // document is the JSON of findings. Its keys are part of its version.

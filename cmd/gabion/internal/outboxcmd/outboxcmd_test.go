@@ -127,7 +127,7 @@ func TestParkedMessagesAreListedRetriedAndDiscarded(t *testing.T) {
 			)
 			s.relay("no.", 4)
 			out := s.want(0, `a1  no.orders`, "ls")
-			if !strings.Contains(out, "failed 1 times  1 behind it") || !strings.Contains(out, `no.orders\x1b[31m`) || strings.Contains(out, "secret") || strings.Contains(out, "\x1b") {
+			if !strings.Contains(out, "failed 1 time  1 behind it") || !strings.Contains(out, `no.orders\x1b[31m`) || strings.Contains(out, "secret") || strings.Contains(out, "\x1b") {
 				t.Errorf("%s", out)
 			}
 			s.want(0, "there may be more: --after", "ls --limit 2")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/messages/outbox"
 )
@@ -148,8 +149,8 @@ func list(ctx context.Context, c *call) error {
 		return err
 	}
 	for _, l := range lines {
-		_, err = fmt.Fprintf(c.stdout, "%s  %s  enqueued %s  failed %d times  %d behind it\n  %s\n", operator.Text(l.ID), operator.Text(l.Topic),
-			l.Enqueued.Format(time.RFC3339), l.Attempts, l.Behind, operator.Text(l.Failure))
+		_, err = fmt.Fprintf(c.stdout, "%s  %s  enqueued %s  failed %s  %d behind it\n  %s\n", operator.Text(l.ID), operator.Text(l.Topic),
+			l.Enqueued.Format(time.RFC3339), cli.Count(l.Attempts, "time"), l.Behind, operator.Text(l.Failure))
 		if err != nil {
 			return err
 		}
@@ -218,7 +219,8 @@ func (c *call) confirm(ids []string) error {
 	if c.yes {
 		return nil
 	}
-	yes, err := operator.Confirm(c.stderr, fmt.Sprintf("Remove %d messages for good?", len(ids)), fmt.Sprintf("%d messages will be removed for good", len(ids)))
+	count := cli.Count(len(ids), "message")
+	yes, err := operator.Confirm(c.stderr, "Remove "+count+" for good?", count+" will be removed for good")
 	if err == nil && !yes {
 		err = operator.Refusef("nothing was removed")
 	}

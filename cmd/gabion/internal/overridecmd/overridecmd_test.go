@@ -105,7 +105,7 @@ func TestAnOperatorSteersAFleet(t *testing.T) {
 	do(cli.ExitOK, id+" is lifted", "override", "lift", id, "--why", "it is well", "--who", "bob")
 	do(cli.ExitFindings, "no such override is in force", "override", "lift", id, "--why", "again")
 	do(cli.ExitOK, "by bob: it is well", "override", "list")
-	for _, says := range []string{"fleet shop: 1 members, shares were divided", "v1.2", "payments rate  100", "INC-125", "payments  ", "rate 100/m of payments"} {
+	for _, says := range []string{"fleet shop: 1 member, shares were divided", "v1.2", "payments rate  100", "INC-125", "payments  ", "rate 100/m of payments"} {
 		do(cli.ExitOK, says, "fleet", "status", "--members")
 	}
 	var status struct {

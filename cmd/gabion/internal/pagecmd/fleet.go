@@ -24,6 +24,7 @@ const refresh = 2 * time.Second
 var fleetTemplate = template.Must(template.New("fleet").Funcs(template.FuncMap{
 	"ago":     func(now, at time.Time) string { return operator.Span(now.Sub(at)) },
 	"left":    func(now, at time.Time) string { return operator.Span(at.Sub(now)) },
+	"count":   cli.Count[int],
 	"number":  fleetview.Number,
 	"percent": func(part, of int64) float64 { return 100 * float64(part) / float64(max(of, 1)) },
 	"sent":    func(d fleetview.Dependency) int64 { return d.Calls - d.Unsent },

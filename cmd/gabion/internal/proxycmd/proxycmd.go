@@ -94,7 +94,8 @@ func (r *request) main(path string, dry bool) int {
 		return r.failed(cli.ExitFailure, err)
 	}
 	defer r.stores.close()
-	options := gabionproxy.Options{Store: r.stores.get, CheckStore: known, CloseStore: r.stores.closeOne, Log: slog.New(slog.NewJSONHandler(r.stderr, nil)), Metrics: metrics(registry)}
+	counts := gabionprom.New(gabionprom.Config{Registry: registry})
+	options := gabionproxy.Options{Store: r.stores.get, CheckStore: known, CloseStore: r.stores.closeOne, Log: slog.New(slog.NewJSONHandler(r.stderr, nil)), Metrics: metrics(counts), Keys: counts}
 	follows, err := telemetry.Start(registry, r.stdout, options.Log, dry)
 	switch {
 	case err != nil:
@@ -140,10 +141,10 @@ func (r *request) say(file *config.File, registry *gabion.Registry, o gabionprox
 }
 
 // metrics are those of the dependencies, of the proxy and of the process.
-func metrics(registry *gabion.Registry) func(*gabionproxy.Proxy) http.Handler {
+func metrics(counts *gabionprom.Metrics) func(*gabionproxy.Proxy) http.Handler {
 	return func(p *gabionproxy.Proxy) http.Handler {
 		reg := prometheus.NewRegistry()
-		reg.MustRegister(gabionprom.New(gabionprom.Config{Registry: registry}), own{p}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		reg.MustRegister(counts, own{p}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 		return promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
 	}
 }

@@ -132,7 +132,7 @@ func TestAFileIsServedWithItsStore(t *testing.T) {
 	}
 	body, _ := io.ReadAll(resp.Body)
 	resp.Body.Close()
-	for _, want := range []string{"gabionproxy_requests_total 2", "go_goroutines"} {
+	for _, want := range []string{"gabionproxy_requests_total 2", "go_goroutines", `gabion_idempotency_total{dependency="idempotency",result="replay"} 1`} {
 		if !bytes.Contains(body, []byte(want)) {
 			t.Errorf("no %s in %.2000s", want, body)
 		}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/lab/flaky"
 )
 
@@ -194,7 +195,7 @@ func (r *report) missed() bool {
 
 // print says it to people.
 func (r *report) print(w io.Writer) {
-	fmt.Fprintf(w, "%d requests to %s in %.1f s, %.4g/s\n", r.Calls, r.URL, r.Seconds, r.PerSecond)
+	fmt.Fprintf(w, "%s to %s in %.1f s, %.4g/s\n", cli.Count(r.Calls, "request"), r.URL, r.Seconds, r.PerSecond)
 	fmt.Fprintf(w, "  success     %.4g%%\n", 100*r.Success)
 	var answers []string
 	for _, what := range slices.Sorted(maps.Keys(r.Answers)) {
@@ -209,7 +210,7 @@ func (r *report) print(w io.Writer) {
 		fmt.Fprintf(w, "  LATE        this machine sent one request of a hundred more than %.0f ms too late\n", r.LateP99)
 	}
 	if s := r.Server; s != nil {
-		fmt.Fprintf(w, "  server      %d requests, %.3f for each one sent; work done %d times, %d of them again under the same key\n", s.Requests, r.Amplification, s.Executions, s.Duplicates)
+		fmt.Fprintf(w, "  server      %s, %.3f for each one sent; work done %s, %d of them again under the same key\n", cli.Count(s.Requests, "request"), r.Amplification, cli.Count(s.Executions, "time"), s.Duplicates)
 		if s.Requests == 0 {
 			fmt.Fprintln(w, "              nothing reached it: is it behind the service that was tested?")
 		}
