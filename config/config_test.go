@@ -321,6 +321,31 @@ func TestThePresetsAttemptFitsAShorterCall(t *testing.T) {
 	}
 }
 
+// An attempt that nothing can follow has the call's time by the preset, and the time that the file writes.
+func TestAnAttemptTimeoutThatIsWrittenBesideAPresetIsKept(t *testing.T) {
+	for _, c := range []struct {
+		fact, text string
+		want       time.Duration // timeout.last
+	}{
+		{"the preset alone", "{preset: payment}", policy.Off},
+		{"with a shorter call", "{preset: payment, timeout: {call: 4s}}", policy.Off},
+		{"an attempt timeout is written", "{preset: payment, timeout: {attempt: 3s}}", 3 * time.Second},
+		{"and a shorter call", "{preset: payment, timeout: {call: 4s, attempt: 3s}}", 3 * time.Second},
+		{"and timeout.last", "{preset: payment, timeout: {attempt: 3s, last: off}}", policy.Off},
+		{"a preset with a limit of its own", "{preset: llm, timeout: {attempt: 30s}}", 5 * time.Minute},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			f, err := Parse("a.yaml", []byte("version: 1\ndependencies: {a: "+c.text+"}\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := f.Policies["a"].Resolved().Timeout.Last; got != c.want {
+				t.Errorf("%v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
 // A preset that is named by an empty variable would be dropped without a word, and
 // with it key: required.
 func TestAnEmptyPresetIsAMistake(t *testing.T) {

@@ -15,9 +15,12 @@ const betweenDeliveries = "message-queue"
 // within is a preset for a dependency that has less time for a call than the preset. An
 // attempt has no more than the call, as by default. The waits are shorter in the same
 // proportion, so that as many attempts are begun, unless the dependency says anything of its
-// waits.
+// waits. An attempt timeout that the dependency writes is kept, as without a preset.
 func within(name string, preset policy.Policy, call time.Duration, own map[string]yamlstrict.Place) policy.Policy {
 	whole := preset.Timeout.Call
+	if _, written := own["timeout.attempt"]; written && preset.Timeout.Last == policy.Off {
+		preset.Timeout.Last = 0
+	}
 	if call <= 0 || call >= whole {
 		return preset
 	}

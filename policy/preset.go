@@ -12,7 +12,8 @@ import (
 // A call timeout is long enough for every attempt to run into its own timeout
 // with the longest waits between them; only payment's, which the specification
 // names, is not. Attempt timeouts are at most half of the breaker's window and
-// below the ceilings of SPEC E5 (HTTP 30 s, RPC 10 s, database 5 s).
+// below the ceilings of SPEC E5 (HTTP 30 s, RPC 10 s, database 5 s). An attempt that no other
+// can follow has the time of the call, as by default (ADR 174).
 var presets = []struct {
 	name   string
 	policy Policy
@@ -20,14 +21,14 @@ var presets = []struct {
 	// Another company's HTTP API. Four attempts of 5 s and the longest waits, 1 + 2 + 4 s, are 27
 	// s.
 	{"external-api", Policy{
-		Timeout: Timeout{Call: 30 * time.Second, Attempt: 5 * time.Second},
+		Timeout: Timeout{Call: 30 * time.Second, Attempt: 5 * time.Second, Last: Off},
 		Retry:   Retry{Attempts: 4, Backoff: backoff.Full(time.Second, 30*time.Second)},
 	}},
 	// A database of ours: short attempts, many of them, because a failover takes
 	// seconds. Six attempts of 2 s and the longest waits, 0.5 + 1 + 2 + 4 + 8 s,
 	// are 27.5 s.
 	{"database", Policy{
-		Timeout: Timeout{Call: 30 * time.Second, Attempt: 2 * time.Second},
+		Timeout: Timeout{Call: 30 * time.Second, Attempt: 2 * time.Second, Last: Off},
 		Retry:   Retry{Attempts: 6, Backoff: backoff.Equal(500*time.Millisecond, 10*time.Second)},
 	}},
 	// Work without a waiting caller. Eleven attempts of 5 s and ten waits of at most 60 s are 655
@@ -41,7 +42,7 @@ var presets = []struct {
 	// of one of two seconds 3 % of the calls were answered, and 11 % are (ADR 40).
 	{"internal-rpc", Policy{
 		Trust:   Internal,
-		Timeout: Timeout{Call: 4 * time.Second, Attempt: time.Second},
+		Timeout: Timeout{Call: 4 * time.Second, Attempt: time.Second, Last: Off},
 		Retry:   Retry{Attempts: 3, Backoff: backoff.Full(250*time.Millisecond, time.Second)},
 	}},
 	// Money. Every call has the caller's key, so every attempt may be repeated,
@@ -53,7 +54,7 @@ var presets = []struct {
 	// 1.6 times the load, and 32 % at 1.3 times with 1 s (ADR 40).
 	{"payment", Policy{
 		Key:      KeyRequired,
-		Timeout:  Timeout{Call: 15 * time.Second, Attempt: 5 * time.Second},
+		Timeout:  Timeout{Call: 15 * time.Second, Attempt: 5 * time.Second, Last: Off},
 		Retry:    Retry{Attempts: 4, Backoff: backoff.Full(time.Second, 20*time.Second)},
 		Bulkhead: Bulkhead{Limit: 10},
 	}},
@@ -62,7 +63,7 @@ var presets = []struct {
 	// succeed cost nothing. With it no more commands are lost than with go-redis alone (ADR
 	// 95). Five attempts of 1 s and the longest waits, 8 + 16 + 32 + 64 ms, are 5.12 s.
 	{"cache", Policy{
-		Timeout: Timeout{Call: 6 * time.Second, Attempt: time.Second},
+		Timeout: Timeout{Call: 6 * time.Second, Attempt: time.Second, Last: Off},
 		Retry: Retry{
 			Attempts: 5,
 			Backoff:  backoff.Equal(8*time.Millisecond, 512*time.Millisecond),
@@ -87,7 +88,7 @@ var presets = []struct {
 	// What the user hardly misses: two quick tries and few slots. Two attempts of
 	// 1 s and a wait of at most 1 s are 3 s.
 	{"best-effort", Policy{
-		Timeout:  Timeout{Call: 3 * time.Second, Attempt: time.Second},
+		Timeout:  Timeout{Call: 3 * time.Second, Attempt: time.Second, Last: Off},
 		Retry:    Retry{Attempts: 2},
 		Bulkhead: Bulkhead{Limit: 3},
 	}},

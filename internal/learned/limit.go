@@ -135,6 +135,7 @@ type Limit struct {
 	mark  counts        // at the beginning of the window
 	since clock.Instant // when that was
 	fresh bool          // the next look begins a window
+	least int64         // what brief was at least
 }
 
 // line is a cache line of counters, which only grow.
@@ -292,8 +293,9 @@ func (l *Limit) ask(now clock.Instant) (limit int, moved bool) {
 	was := l.Limit()
 	w := l.window(now, was)
 	if w.Good >= enough {
-		if half := int64(w.Time-w.Lost) / w.Good / 2; l.brief.Load() == 0 || half < l.brief.Load() {
-			l.brief.Store(half)
+		half := int64(w.Time-w.Lost) / w.Good / 2
+		if l.brief.Store(briefer(l.brief.Load(), half)); l.least == 0 || half < l.least {
+			l.least = half
 		}
 	}
 	limit, verdict, settle := l.rule.Judge(now, &w)
@@ -313,6 +315,15 @@ func (l *Limit) ask(now clock.Instant) (limit int, moved bool) {
 	return limit, false
 }
 
+// briefer follows half of what a good attempt takes: down at once, and up in half a minute or more. Quick answers of a moment, such
+// as from a cache that was then emptied, must not make late for ever what is only hurried.
+func briefer(was, half int64) int64 {
+	if was == 0 || half < was {
+		return half
+	}
+	return was + (half-was+255)/256
+}
+
 // usually is what an attempt takes when nobody waits: what the rule knows, and before it
 // knows the least that it has taken.
 func (l *Limit) usually() time.Duration {
@@ -321,7 +332,7 @@ func (l *Limit) usually() time.Duration {
 			return usual
 		}
 	}
-	return time.Duration(2 * l.brief.Load())
+	return time.Duration(2 * l.least)
 }
 
 func (l *Limit) explain(from, to int, w *Window) *Move {

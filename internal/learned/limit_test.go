@@ -48,6 +48,39 @@ func TestAWindowHasWhatEndedInIt(t *testing.T) {
 	}
 }
 
+// Answers of a moment that were quick make late what is hurried where answers take longer, but not for ever.
+func TestAQuickMomentIsForgotten(t *testing.T) {
+	for _, c := range []struct {
+		fact  string
+		quick time.Duration // for so long answers take 2 ms, and then 100 ms
+		then  time.Duration
+		late  bool // what has 40 ms
+	}{
+		{"answers always took 100 ms", 0, time.Minute, false},
+		{"answers were quick a second ago", time.Second, time.Second, true},
+		{"two minutes ago", time.Second, 2 * time.Minute, false},
+		{"answers are quick", time.Minute, 0, true},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			r := &counting{}
+			l := New(0, r, 1)
+			now := clock.Instant(0)
+			for ; now < clock.Instant(c.quick+c.then); now = now.Add(ms) {
+				took := 100 * ms
+				if now < clock.Instant(c.quick) {
+					took = 2 * ms
+				}
+				l.Done(now, 0, took, Worked)
+			}
+			before := l.sum().late
+			l.Done(now, 0, 40*ms, Late)
+			if late := l.sum().late > before; late != c.late {
+				t.Errorf("late: %v; a good attempt has %v", late, time.Duration(l.brief.Load()))
+			}
+		})
+	}
+}
+
 // C112: what was sent before the limit was moved says nothing of the new one.
 func TestWhatWasSentUnderTheOldLimitIsLeftOut(t *testing.T) {
 	r := &counting{limit: 10, settle: time.Second}

@@ -45,13 +45,17 @@ func (c *Call) probing() bool {
 }
 
 // affords reports whether the budget has a whole re-send. To know that takes locks, so it is
-// only looked at between a re-send and the time when the budget has one again.
+// only looked at until the first success, and between a re-send and the time when the budget has one again.
 func (s *State) affords(now clock.Instant, r *Rules) bool {
-	if s.flags.Load()&spending == 0 || r.Policy.Retry.Budget.Off {
+	switch {
+	case s.flags.Load()&spending == 0 || r.Policy.Retry.Budget.Off:
 		return true
-	}
-	if !s.full(now, r) {
+	case !s.full(now, r):
 		return false
+	case r.earns && r.bulkhead && !r.placed() && !s.earned.Any():
+		// Nothing was ever answered, so nothing pays for a second re-send: the one that is there is for one attempt.
+		out, _, _ := s.bulkhead().Occupancy()
+		return out <= 1
 	}
 	s.flags.And(^uint32(spending))
 	return true

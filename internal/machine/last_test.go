@@ -119,6 +119,39 @@ func TestAnEmptyBudgetGivesAttemptsMoreTime(t *testing.T) {
 	}
 }
 
+// One re-send is there for a process that has begun. While nothing was ever answered, one attempt at a time is cut off for it.
+func TestOnlyOneAttemptIsCutOffForTheReSendOfANewProcess(t *testing.T) {
+	const short, long = time.Second, 10 * time.Second
+	for _, c := range []struct {
+		fact   string
+		change func(*policy.Policy)
+		before policy.Class
+		want   []time.Duration // of attempts that are out together
+	}{
+		{"nothing was ever answered", nil, policy.ClassServer, []time.Duration{short, long, long}},
+		{"a call was answered", nil, policy.ClassSuccess, []time.Duration{short, short, short}},
+		{"it is not known how many are out", func(p *policy.Policy) { p.Bulkhead.Off = true }, policy.ClassServer, []time.Duration{short, short, short}},
+		{"retries are not rationed", func(p *policy.Policy) { p.Retry.Budget.Off = true }, policy.ClassServer, []time.Duration{short, short, short}},
+		{"what a new process has is bounded by a window", func(p *policy.Policy) { p.Retry.Budget.Shape = policy.BudgetWindow }, policy.ClassServer, []time.Duration{short, short, short}},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			s := NewState(0, lasting(t, c.change), Setup{})
+			var first Call
+			first.Begin(s, 0, &Params{Safe: true, NoRetry: true})
+			_, ticket := had(t, &first, 0)
+			first.Settle(1, *ticket, policy.Outcome{Class: c.before})
+			first.Next(1)
+			for i, want := range c.want {
+				call := new(Call)
+				call.Begin(s, 2, &Params{Safe: true})
+				if got, _ := had(t, call, 2); got != want {
+					t.Errorf("attempt %d has %v, want %v", i+1, got, want)
+				}
+			}
+		})
+	}
+}
+
 // A success that came after the time of an attempt earns nothing: the dependency is as slow
 // as that because it has too much to do.
 func TestALateSuccessEarnsNothing(t *testing.T) {

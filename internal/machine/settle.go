@@ -160,8 +160,12 @@ func (c *Call) earn(now clock.Instant, t *Ticket) (n uint64, first bool) {
 // forgo gives back what a success has earned that came so late that one more attempt would have made
 // it later.
 func (c *Short) forgo(now clock.Instant, t *Ticket) {
-	if now.Sub(t.Sent) > c.rules.Policy.Timeout.Attempt {
-		c.state.earned.Forgo(now, &c.rules.earned)
+	if now.Sub(t.Sent) <= c.rules.Policy.Timeout.Attempt {
+		return
+	}
+	c.state.earned.Forgo(now, &c.rules.earned)
+	if c.safe && !t.watched {
+		c.outlasted(now, t, true, false)
 	}
 }
 

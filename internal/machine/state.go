@@ -73,6 +73,7 @@ func NewState(now clock.Instant, r *Rules, setup Setup) *State {
 		}
 		s.more.Store(p)
 	}
+	s.flags.Store(spending) // what a new process has is looked at
 	s.furnish(now, r)
 	s.rules.Store(r)
 	return s

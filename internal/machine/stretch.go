@@ -50,7 +50,7 @@ const (
 	trialEvery   = 4                // first attempts of calls
 	trialLasts   = 8                // times as long as another attempt, at most
 	rarely       = 60               // likewise, where trials are dear
-	cutsLast     = 60               // seconds, or four attempts where that is longer
+	cutsLast     = 900              // seconds, or four attempts where that is longer
 )
 
 // Where the parts of the word are.
@@ -194,7 +194,7 @@ func (c *Call) stretch(now clock.Instant, k *cuts, t *Ticket, limit time.Duratio
 // outlasted counts whether an attempt outlasted timeout.attempt, and whether one that had more
 // time was answered. A loser and one that was given up show only how long they took. So does
 // one that had less time.
-func (c *Call) outlasted(now clock.Instant, t *Ticket, answered, gaveUp bool) {
+func (c *Short) outlasted(now clock.Instant, t *Ticket, answered, gaveUp bool) {
 	p := &c.rules.Policy.Timeout
 	past := now.Sub(t.Sent) >= p.Attempt
 	switch {

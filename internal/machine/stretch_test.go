@@ -100,11 +100,19 @@ func TestAttemptsThatAreCutOffInSeriesHaveMoreTimeWhereThatHelps(t *testing.T) {
 				t.Errorf("%d of 100 had more", n)
 			}
 		}},
-		{"a minute without one that was cut off: none has", nil, func(t *testing.T, s *stretching) {
+		{"a quarter of an hour without one that was cut off: none has", nil, func(t *testing.T, s *stretching) {
 			s.open(t)
-			s.now = s.now.Add(63 * time.Second)
+			s.now = s.now.Add(15*time.Minute + 3*time.Second)
 			if n := s.had(1, never); n > 0 {
 				t.Error("it had more")
+			}
+		}},
+		{"a call in ten minutes: what the last ones came to is known", nil, func(t *testing.T, s *stretching) {
+			s.open(t)
+			for range 5 {
+				if s.now = s.now.Add(10 * time.Minute); s.had(1, late) != 1 {
+					t.Error("it had no more")
+				}
 			}
 		}},
 		{"strict: none ever has", func(p *policy.Policy) { p.Timeout.Strict = true }, func(t *testing.T, s *stretching) {
@@ -202,6 +210,34 @@ func TestWhatShowsThatAttemptsOutlastTheirTime(t *testing.T) {
 			call.Settle(end, step.Ticket, policy.Outcome{Class: c.class})
 			if past := s.state.main.cuts() != nil; past != c.past {
 				t.Errorf("outlasted: %v", past)
+			}
+		})
+	}
+}
+
+// An attempt that nothing can follow is not cut off, so its late answer may be the only sign that others would be.
+func TestALateAnswerShowsThatAttemptsWouldBeCutOff(t *testing.T) {
+	for _, c := range []struct {
+		fact string
+		safe bool
+		took time.Duration
+		open bool
+	}{
+		{"of a call that is not repeated", true, late, true},
+		{"in time", true, quick, false},
+		{"of work that may not be repeated: others are other work", false, late, false},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			r := rulesOf(t, policy.Policy{Timeout: policy.Timeout{Call: 3 * time.Second, Attempt: time.Second, Last: policy.Off}})
+			s := NewState(0, r, Setup{})
+			for range 2 {
+				var call Call
+				call.Begin(s, 0, &Params{Safe: c.safe, NoRetry: true})
+				step := call.Next(0)
+				call.Settle(clock.Instant(c.took), step.Ticket, policy.Outcome{Class: policy.ClassSuccess})
+			}
+			if open := s.Stats(clock.Instant(c.took)).Main.Timeout.Basis == terms.TimeoutStretched; open != c.open {
+				t.Errorf("attempts have more time: %v", open)
 			}
 		})
 	}

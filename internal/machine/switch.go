@@ -8,7 +8,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// retriesAreOff is the bit of State.flags that switches retries off; spending is set by a
+// retriesAreOff is the bit of State.flags that switches retries off; spending is set at the beginning and by a
 // re-send, until the budget has a whole one again; nextEpoch is what the rest of it counts in.
 const (
 	retriesAreOff = 1
