@@ -338,5 +338,6 @@ func (d *division) pool() *Pool {
 		until := max(m.until-d.now, -latest)
 		next.Pods = append(next.Pods, Pod{ID: m.id, Count: m.count, Until: until, Shares: m.row, Was: was})
 	}
+	next.split(d.old)
 	return next
 }

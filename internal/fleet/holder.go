@@ -60,6 +60,7 @@ type Holder struct {
 	given   bool          // the pool that it heard last has it
 	owes    bool          // a share became smaller while others want more: they wait for its report
 	gave    bool          // the same, and the pool did not know yet that it was given back
+	behind  bool          // another process divides a pool that h has not heard of
 	fails   int           // since it heard last
 	lost    bool          // it failed, and gave nothing since
 	pods    int
@@ -198,7 +199,8 @@ func (h *Holder) Heard(asked clock.Instant, storeNow time.Time, p *Pool) Shares 
 	if h.heard && asked < h.asked {
 		return h.Shares()
 	}
-	h.heard, h.asked, h.fails, h.gave = true, asked, 0, false
+	behind := h.behind && p == nil
+	h.heard, h.asked, h.fails, h.gave, h.behind = true, asked, 0, false, behind
 	pod := p.Pod(h.id)
 	h.given = pod != nil && pod.Until > 0
 	if !h.given {
@@ -343,6 +345,8 @@ func (h *Holder) Next(now clock.Instant, u float64) clock.Instant {
 		return now.Add(h.length/64 + time.Duration(u*float64(bound)))
 	case h.gave:
 		return now
+	case h.behind:
+		wait = time.Duration((0.75 + 0.5*u) * float64(h.length/48)) // when the pool may be there
 	case h.given && h.lacks(nil):
 		wait = time.Duration((0.75 + 0.5*u) * float64(h.length/24)) // when the pool may be divided again
 	case !h.given || h.owes:
@@ -376,5 +380,5 @@ func (h *Holder) Due(storeNow time.Time, p *Pool, u float64) bool {
 	case age >= interval && u*float64(p.Live()) < 8:
 		return true
 	}
-	return age >= h.length/24 && (pod == nil || pod.Until <= 0 || h.hungry() || h.lacks(p))
+	return age >= p.sooner(h.length) && (pod == nil || pod.Until <= 0 || h.hungry() || h.lacks(p))
 }
