@@ -103,10 +103,11 @@ func NewTurn(id string, storeNow time.Time) []byte {
 }
 
 // Busy reports whether another process divides the pool that p is, or of which it is a part, as a record says. One that
-// has not ended after a twelfth of a lease is not waited for, nor is a record that makes no sense.
+// has not ended after a twelfth of a lease is not waited for, nor is any where the pool is as old as half of one, nor a record that
+// makes no sense.
 func Busy(turn []byte, p *Pool, storeNow time.Time, length time.Duration) bool {
 	var t Turn
-	if json.Unmarshal(turn, &t) != nil || p != nil && t.At <= p.At {
+	if json.Unmarshal(turn, &t) != nil || p != nil && (t.At <= p.At || p.Age(storeNow) > length/2) {
 		return false
 	}
 	age := storeNow.Sub(time.UnixMicro(t.At))

@@ -108,6 +108,7 @@ func TestProcessesOfALargeFleetTakeTurns(t *testing.T) {
 		{"one has begun, and this is the pool before", NewTurn("a", now.Add(-500*time.Millisecond)), &Pool{At: at(-time.Second)}, true},
 		{"one has begun, and this is its pool", NewTurn("a", now.Add(-500*time.Millisecond)), &Pool{At: at(-400 * time.Millisecond)}, false},
 		{"one has begun long ago", NewTurn("a", now.Add(-time.Second)), nil, false},
+		{"one has begun, and others did before it, but the pool is old", NewTurn("a", now), &Pool{At: at(-length/2 - 1000)}, false},
 		{"the clock has stepped back", NewTurn("a", now.Add(time.Second)), nil, false},
 		{"it is not a turn", []byte("x"), nil, false},
 	} {

@@ -1,0 +1,90 @@
+package fleet_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gabion-go/gabion/fleet"
+	"github.com/gabion-go/gabion/fleet/fleettest"
+	internal "github.com/gabion-go/gabion/internal/fleet"
+)
+
+// partless is a store that loses parts of pools from a moment on.
+type partless struct {
+	fleet.Store
+	from time.Time
+}
+
+func (p *partless) Do(ctx context.Context, b fleet.Batch) (fleet.Result, error) {
+	if time.Now().After(p.from) {
+		b.Puts = slices.DeleteFunc(slices.Clone(b.Puts), func(put fleet.Put) bool { return strings.Contains(put.Key, "/part/") })
+	}
+	return p.Store.Do(ctx, b)
+}
+
+// takeTurn says that a process divides the pool from now on.
+func takeTurn(t *testing.T, s fleet.Store) {
+	t.Helper()
+	r, err := s.Do(t.Context(), fleet.Batch{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Do(t.Context(), fleet.Batch{Puts: []fleet.Put{{Key: internal.TurnKey("gabion"), Value: internal.NewTurn("stopped", r.Now)}}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What a large fleet puts beside its pool saves reading. Without it, and where another process does not divide when it is its turn, all have
+// their shares nevertheless.
+func TestALargeFleetDoesWithoutPartsAndTurns(t *testing.T) {
+	const members = 70
+	for _, c := range []struct {
+		fact  string
+		parts time.Duration // how long they are put
+		stuck bool          // another process has the turn always, and never divides
+	}{
+		{"all is well", time.Hour, false},
+		{"parts are never put", 0, false},
+		{"parts are not put any more", 15 * time.Second, false},
+		{"it is always the turn of a process that is stopped", time.Hour, true},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				memory := fleettest.NewMemory()
+				store := &partless{memory, time.Now().Add(c.parts)}
+				pods := make([]*pod, members)
+				for i := range pods {
+					pods[i] = join(t, store, shared())
+				}
+				time.Sleep(10 * time.Second)
+				for range 40 {
+					for range 5 {
+						time.Sleep(200 * time.Millisecond)
+						if c.stuck {
+							takeTurn(t, memory)
+						}
+					}
+					sum := 0.0
+					for i, p := range pods {
+						st := p.Status()
+						if st.Lost || len(st.Shares) != 1 || st.Shares[0].Amount <= 0 || !st.Until.After(time.Now()) {
+							t.Fatalf("process %d has %+v", i, st)
+						}
+						sum += st.Shares[0].Amount
+					}
+					if sum > 1000 || sum < 700 {
+						t.Fatalf("all have %v of 1000", sum)
+					}
+				}
+				r, err := memory.Do(t.Context(), fleet.Batch{List: "gabion/part/"})
+				if put := len(r.Items) > 0; err != nil || put != (c.parts > time.Minute) {
+					t.Errorf("%d parts: %v", len(r.Items), err)
+				}
+			})
+		})
+	}
+}
