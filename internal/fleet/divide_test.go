@@ -161,11 +161,11 @@ func TestWhatAPoolRemembers(t *testing.T) {
 		pool *Pool
 		want []Was // of a
 	}{
-		{"nothing, when shares stay", more(time.Second, asks("a", 2, v, d(60, 50)), asks("b", 2, v, d(40, 40))), nil},
-		{"nothing, when a share grows", more(time.Second, asks("a", 2, v, d(90, 50)), asks("b", 2, v, d(10, 10))), nil},
-		{"a share that becomes smaller", more(time.Second, asks("a", 2, 0, d(20, 50)), asks("b", 2, v, d(80, 40))), []Was{{v, 0, 50, 2_000_000}}},
+		{"nothing, when shares stay", more(time.Second, asks("a", 2, v, d(60, 60)), asks("b", 2, v, d(40, 40))), nil},
+		{"nothing, when a share grows", more(time.Second, asks("a", 2, v, d(90, 60)), asks("b", 2, v, d(10, 10))), nil},
+		{"a share that becomes smaller", more(time.Second, asks("a", 2, 0, d(20, 60)), asks("b", 2, v, d(80, 40))), []Was{{v, 0, 60, 2_000_000}}},
 		{"what was given back", more(time.Second, asks("a", 2, v, d(20, 30)), asks("b", 2, v, d(80, 40))), []Was{{v, 0, 30, 2_000_000}}},
-		{"a share that ends earlier than it is counted, after an outage", more(2*time.Second, asks("a", 1, 0, d(60, 0)), asks("b", 2, v, d(40, 40))), []Was{{v, 0, 50, 3_000_000}}},
+		{"a share that ends earlier than it is counted, after an outage", more(2*time.Second, asks("a", 1, 0, d(60, 0)), asks("b", 2, v, d(40, 40))), []Was{{v, 0, 60, 3_000_000}}},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			if got := c.pool.Pod("a").Was; !slices.Equal(got, c.want) {

@@ -332,8 +332,11 @@ func (h *Holder) lacks(p *Pool) bool {
 	return false
 }
 
+// settled is how many reports a process makes until it renews less often: others that begin with it wait for what it does not need.
+const settled = 4
+
 // Next returns when to renew, never before now. U is a draw from [0, 1), one for each renewal. Ordinarily that is
-// a third of a lease after the last report, and a sixth of one before its lease ends. A process that has no share yet, or for whose report others
+// a third of a lease after the last report, and a sixth of one before its lease ends. A process that has no share yet, that has just begun, or for whose report others
 // wait, renews after a twelfth, and one that wants a resource which is new after a twenty-fourth. While the store does not answer, the waits double up to half of a lease, with
 // full jitter, so that its return meets no herd, and that all are back before a lease has passed. What was given back and is
 // not known yet is reported at once.
@@ -349,7 +352,7 @@ func (h *Holder) Next(now clock.Instant, u float64) clock.Instant {
 		wait = time.Duration((0.75 + 0.5*u) * float64(h.length/48)) // when the pool may be there
 	case h.given && h.lacks(nil):
 		wait = time.Duration((0.75 + 0.5*u) * float64(h.length/24)) // when the pool may be divided again
-	case !h.given || h.owes:
+	case !h.given || h.owes || h.count < settled:
 		wait = time.Duration((0.75 + 0.5*u) * float64(h.gap()))
 	default:
 		wait = time.Duration((0.9 + 0.2*u) * float64(h.length/3))

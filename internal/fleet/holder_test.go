@@ -175,6 +175,18 @@ func TestWhenToRenew(t *testing.T) {
 		rising bool             // 400 ms after the report
 	}{
 		{"a third of a lease, as a rule", wants(10), func(h *Holder) { h.Heard(0, noon, pool(7, 40, Resource{})) }, [2]clock.Instant{ms(900), ms(1100)}, false},
+		{"soon, while it is new", wants(10), func(h *Holder) {
+			h.Heard(0, noon, pool(7, 40, Resource{}))
+			h.count = settled - 1
+		}, [2]clock.Instant{ms(187), ms(312)}, false},
+		{"sooner, without a pool that another divides", wants(10), func(h *Holder) {
+			h.Behind()
+			h.Heard(0, noon, nil)
+		}, [2]clock.Instant{ms(46), ms(78)}, false},
+		{"as a rule, when another divides a pool that it has", wants(10), func(h *Holder) {
+			h.Behind()
+			h.Heard(0, noon, pool(7, 40, Resource{}))
+		}, [2]clock.Instant{ms(900), ms(1100)}, false},
 		{"soon, without a share", wants(10), func(*Holder) {}, [2]clock.Instant{ms(187), ms(312)}, false},
 		{"soon, when others wait for it", wants(30), func(h *Holder) {
 			h.Heard(0, noon, pool(7, 40, Resource{}))
@@ -235,7 +247,9 @@ func TestWhenToRenew(t *testing.T) {
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			h := holder(c.demand)
-			c.do(h)
+			if c.do(h); h.count < settled-1 {
+				h.count = settled // it has been there for some time
+			}
 			got := [2]clock.Instant{h.Next(0, 0) / ms(1) * ms(1), h.Next(0, 0.99999) / ms(1) * ms(1)}
 			if got[1]++; got[1]%ms(10) > 5 { // the draw is not quite 1
 				got[1] += ms(1)
