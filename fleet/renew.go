@@ -80,7 +80,7 @@ func (m *Member) stillHangs() bool {
 func (m *Member) renew(ctx context.Context) {
 	now := m.now()
 	m.measure(now)
-	if s, lower := m.holder.Falling(now, m.needs.demands); lower {
+	if s, lower := m.holder.Falling(m.needs.demands); lower {
 		m.enforce(s) // before it is reported
 		m.measure(m.now())
 	}
@@ -267,6 +267,6 @@ func settle(m *Member) {
 func (m *Member) alone() fleet.Shares {
 	m.measure(m.now())
 	apart := fleet.New(m.o.ID, m.o.Lease)
-	apart.Falling(0, m.needs.demands)
+	apart.Falling(m.needs.demands)
 	return apart.Failed(0)
 }
