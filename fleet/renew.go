@@ -115,7 +115,7 @@ func (m *Member) report(ctx context.Context) (asked clock.Instant, r Result, err
 		return 0, Result{}, err
 	}
 	key := m.o.Name
-	get := []string{m.partKey(), fleet.OverridesKey(key)}
+	get := []string{partKey(m), fleet.OverridesKey(key)}
 	if m.pool.Crowded() {
 		get = append(get, fleet.TurnKey(key))
 	}
@@ -126,7 +126,7 @@ func (m *Member) report(ctx context.Context) (asked clock.Instant, r Result, err
 }
 
 // partKey is where the pool is of which the process has a part, as the one that was read last says.
-func (m *Member) partKey() string {
+func partKey(m *Member) string {
 	if m.pool == nil {
 		return fleet.PoolKey(m.o.Name)
 	}
@@ -139,14 +139,14 @@ const remembered = 3
 // read takes overrides and pool from an answer.
 func (m *Member) read(r *Result) (*fleet.Pool, error) {
 	m.follow(r)
-	return poolIn(r, m.partKey())
+	return poolIn(r, partKey(m))
 }
 
 // divide divides the pool anew, unless another process does so or is quicker: then that one's division counts. It
 // returns the pool as it is then. Seen is what the process has read of it, in the answer r.
 func (m *Member) divide(ctx context.Context, asked clock.Instant, r Result, seen *fleet.Pool) (clock.Instant, Result, *fleet.Pool, error) {
 	if seen.Crowded() {
-		if mine, err := m.takeTurn(ctx, &r, seen); !mine {
+		if mine, err := takeTurn(ctx, m, &r, seen); !mine {
 			return asked, r, seen, err
 		}
 	}
@@ -185,7 +185,7 @@ func (m *Member) divide(ctx context.Context, asked clock.Instant, r Result, seen
 }
 
 // takeTurn reports whether it is this process's turn to divide. R has the record of turns.
-func (m *Member) takeTurn(ctx context.Context, r *Result, seen *fleet.Pool) (bool, error) {
+func takeTurn(ctx context.Context, m *Member, r *Result, seen *fleet.Pool) (bool, error) {
 	key := fleet.TurnKey(m.o.Name)
 	turn := r.Items[key]
 	mine := !fleet.Busy(turn.Value, seen, r.Now, m.o.Lease)

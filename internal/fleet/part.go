@@ -19,7 +19,7 @@ const (
 	maxParts  = 1 << 10
 )
 
-// partsFor returns in how many parts a pool of that many processes is put, if it had so many before. A fleet that grows
+// partsFor returns in how many parts a pool of that many processes is put, if it had that number before. A fleet that grows
 // and shrinks a little keeps its parts.
 func partsFor(live, before int) int {
 	if before > 0 && live >= before*leastOf && live <= before*2*mostOf && live > mostWhole/2 {
@@ -89,7 +89,7 @@ func PartKey(fleet string, part, n int) string {
 func TurnKey(fleet string) string { return fleet + "/turn" }
 
 // Turn says which process reads all reports to divide the pool. It keeps many from doing so at the same time, and nothing
-// else: the pool is under compare-and-set, whoever divides it.
+// else: the pool is under compare-and-set.
 type Turn struct {
 	Format int    `json:"v"`
 	ID     string `json:"id"`
