@@ -202,7 +202,7 @@ func (n *need) wantQuotas(now clock.Instant, p *policy.Policy, lost float64, all
 		n.quotas, n.waiting = make([]fleet.Estimate, len(list)), make([]uint64, len(list))
 	}
 	for i, q := range p.RateLimit.Quotas {
-		d := fleet.Demand{Resource: n.resource(quotaName(q.Unit, q.Span)), Total: q.Amount, Least: q.Amount * hardly, Lost: lost}
+		d := fleet.Demand{Resource: n.resource(quotaName(q.Unit, q.Span)), Total: q.Amount, Least: q.Amount * hardly, Lost: lost, Long: true}
 		if i < len(n.wants.Quotas) {
 			w := &n.wants.Quotas[i]
 			wanted := w.Used + float64(n.wants.Refused+int64(w.Waiting))*q.Estimate

@@ -241,7 +241,7 @@ func (d *division) share(r Resource, claims []claim) Resource {
 // could be given more; and whether they want more than there is.
 func target(r Resource, asking []*claim) (targets []float64, level float64, short bool) {
 	wants, rooms, sum := make([]float64, len(asking)), make([]float64, len(asking)), 0.0
-	begins := !slices.ContainsFunc(asking, func(c *claim) bool { return !c.comes })
+	begins := !slices.ContainsFunc(asking, func(c *claim) bool { return !c.comes || c.ask.Long })
 	equal := r.Total / float64(len(asking))
 	if begins = begins && !(r.Whole && equal < 2); begins {
 		equal /= 2
