@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -224,6 +225,25 @@ func TestMoreLimitsThanAFleetCanShare(t *testing.T) {
 		}
 		if st := m.Status(); st.Unshared != 10 || on != shares.MaxResources || given != on || st.Lost {
 			t.Errorf("%d have a share, %d of them more than none, %d are not shared, %v", on, given, st.Unshared, st.Err)
+		}
+	})
+}
+
+// The network is cut to the dependency and to the store. When the dependency is back, what a process held is there for it.
+func TestAShareIsNotGivenBackToAStoreThatIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := fleettest.NewMemory()
+		p := shared()
+		p.RateLimit.Rate, p.RateLimit.MaxWait = 100, time.Millisecond
+		a, b := join(t, store, p), join(t, store, p)
+		load(t.Context(), 20*time.Second, []int{300, 300}, a, b)
+		store.Break(errors.New("no route to host"))
+		time.Sleep(30 * time.Second) // nothing is called: breakers are open
+		sent := load(t.Context(), 10*time.Second, []int{300, 300}, a, b)
+		for i, n := range sent {
+			if n < 400 || n > 600 {
+				t.Errorf("process %d has sent %d in 10 s, want half of 100/s", i, n)
+			}
 		}
 	})
 }

@@ -233,7 +233,7 @@ func TestAStoreThatMisbehavesHoldsUpNothing(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &hanging{Store: fleettest.NewMemory()}
 				a := join(t, store, shared())
-				time.Sleep(5 * time.Second)
+				time.Sleep(6 * time.Second)
 				store.how.Store(how)
 				began := time.Now()
 				time.Sleep(10 * time.Second)
@@ -321,6 +321,10 @@ func TestAllLimitsAreShared(t *testing.T) {
 func TestAProcessThatHasLeftHasNoShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := join(t, fleettest.NewMemory(), shared())
+		if st := a.d.Stats(); st.RateLimit.Rate != 500 {
+			t.Fatalf("the first has %v, want half, as others may come", st.RateLimit.Rate)
+		}
+		time.Sleep(7 * time.Second)
 		if st := a.d.Stats(); st.RateLimit.Rate < 700 {
 			t.Fatalf("alone it has %v", st.RateLimit.Rate)
 		}

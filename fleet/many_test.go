@@ -3,11 +3,14 @@ package fleet_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
+	"math/rand/v2"
+	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +18,7 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/fleet"
 	"github.com/gabion-go/gabion/fleet/fleettest"
+	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -103,58 +107,112 @@ func TestMoreThanTenThousandPartitionsCostTheFleetNothing(t *testing.T) {
 	}
 }
 
-// A thousand processes with twenty dependencies ask the store no more than 2,000 times a second. Each asks by itself, and who divides
-// asks for all: so what fewer ask, by process, is more than what a thousand do.
-func TestWhatProcessesAskOfTheStore(t *testing.T) {
-	processes := 50
-	if testing.Short() {
-		processes = 10
+// metered counts what goes to a store and comes from it, which takes its time.
+type metered struct {
+	fleet.Store
+	in, out, lists atomic.Int64 // bytes, and lists of all reports
+}
+
+func (m *metered) Do(ctx context.Context, b fleet.Batch) (fleet.Result, error) {
+	if b.Swap != nil {
+		m.in.Add(int64(len(b.Swap.Value)))
 	}
+	for i := range b.Puts {
+		m.in.Add(int64(len(b.Puts[i].Value)))
+	}
+	if b.List != "" {
+		m.lists.Add(1)
+		time.Sleep(100 * time.Millisecond)
+	}
+	time.Sleep(5 * time.Millisecond)
+	r, err := m.Store.Do(ctx, b)
+	for _, item := range r.Items {
+		m.out.Add(int64(len(item.Value)))
+	}
+	return r, err
+}
+
+// asked is what processes ask of a store in a second, when all of them have joined.
+type asked struct {
+	batches, in, out int
+	lists            float64
+}
+
+// crowd lets processes join together, and says what they ask from then on. Each wants a call in five seconds of each dependency.
+func crowd(t *testing.T, processes, dependencies int) (a asked) {
 	synctest.Test(t, func(t *testing.T) {
-		store := fleettest.NewMemory()
+		memory := fleettest.NewMemory()
+		store := &metered{Store: memory}
 		policies := map[string]policy.Policy{}
-		for n := range 20 {
-			policies[fmt.Sprint("dependency-", n)] = shared()
+		for n := range dependencies {
+			p := shared()
+			p.RateLimit.Rate, p.RateLimit.Burst = policy.PerSecond(float64(processes)/7.5), processes
+			policies[fmt.Sprint("dependency-", n)] = p
 		}
-		var all sync.WaitGroup
-		registries := make([]*gabion.Registry, processes)
+		ctx, stop := context.WithCancel(t.Context())
+		var all, calls sync.WaitGroup
 		members := make([]*fleet.Member, processes)
-		for n := range registries {
-			all.Go(func() {
-				var err error
-				if registries[n], err = gabion.NewRegistry(policies); err != nil {
-					t.Error(err)
-					return
+		for n := range members {
+			r, err := gabion.NewRegistry(policies)
+			if err != nil {
+				t.Fatal(err)
+			}
+			calls.Go(func() {
+				rng, list := rand.New(rand.NewPCG(uint64(n), 1)), r.All()
+				for ctx.Err() == nil {
+					_ = list[rng.IntN(len(list))].Run(ctx, func(context.Context) error { return nil })
+					time.Sleep(time.Duration(rng.ExpFloat64() * float64(5*time.Second) / float64(dependencies)))
 				}
-				members[n], err = fleet.Join(t.Context(), registries[n], store, fleet.Options{ID: fmt.Sprint("process-", n), Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
-				if err != nil {
+			})
+			all.Go(func() {
+				if members[n], err = fleet.Join(t.Context(), r, store, fleet.Options{ID: fmt.Sprint("process-", n), Logger: slog.New(slog.DiscardHandler)}); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		all.Wait()
-		if t.Failed() {
-			return
-		}
 		defer func() {
+			stop()
+			calls.Wait()
 			for _, m := range members {
 				all.Go(m.Close)
 			}
 			all.Wait()
 		}()
+		if t.Failed() {
+			return
+		}
+		t.Logf("%d processes begin with %d batches, %d lists and %d bytes", processes, memory.Batches(), store.lists.Load(), store.out.Load())
 		time.Sleep(10 * time.Second)
-		before, failed := store.Batches(), 0
 		const span = 10
+		before := asked{memory.Batches(), int(store.in.Load()), int(store.out.Load()), float64(store.lists.Load())}
 		time.Sleep(span * time.Second)
-		asked := store.Batches() - before
+		a = asked{(memory.Batches() - before.batches) / span, (int(store.in.Load()) - before.in) / span, (int(store.out.Load()) - before.out) / span, (float64(store.lists.Load()) - before.lists) / span}
 		for _, m := range members {
-			if st := m.Status(); st.Lost || len(st.Shares) != 20 {
-				failed++
+			if st := m.Status(); st.Lost || len(st.Shares) != dependencies {
+				t.Errorf("a process has %d shares of %d: %+v", len(st.Shares), dependencies, st)
+				break
 			}
 		}
-		t.Logf("%d processes ask %d times a second", processes, asked/span)
-		if most := 2 * processes; asked/span > most || failed > 0 {
-			t.Errorf("%d processes ask %d times a second, want at most %d; %d could not", processes, asked/span, most, failed)
-		}
+		report, pool := records(t, memory)
+		t.Logf("%d processes: %+v in a second; a report of %d bytes, a pool of %d", processes, a, report, pool)
 	})
+	return a
+}
+
+// A thousand processes with twenty dependencies ask the store no more than 2,000 times a second. What one of them costs does not
+// grow with their number: from 65 on each reads its part of the pool, and they take turns to divide it. GABION_MEASURE=1000 has as many.
+func TestWhatProcessesAskOfTheStore(t *testing.T) {
+	sizes, dependencies := []int{50, 150}, 20
+	if many, err := strconv.Atoi(os.Getenv("GABION_MEASURE")); err == nil {
+		sizes = []int{50, 100, 200, 500, many}
+	} else if testing.Short() || testrace.Enabled {
+		sizes, dependencies = []int{20, 120}, 3
+	}
+	for _, n := range sizes {
+		a, in, out := crowd(t, n, dependencies), n*(500+300*dependencies), n*(1500+800*dependencies)
+		if a.batches > 2*n || a.in > in || n > 64 && (a.out > out || a.lists > 3) {
+			t.Errorf("%d processes ask %d times a second, of which %.1f are lists, write %d bytes and read %d; want at most %d, 3, %d and %d", n, a.batches, a.lists, a.in, a.out, 2*n, in, out)
+		}
+	}
 }

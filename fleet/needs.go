@@ -91,7 +91,7 @@ func (m *Member) release(n *need) {
 	}
 	apart := fleet.New(m.o.ID, m.o.Lease)
 	n.rate = 0
-	if apart.Falling(0, n.measure(m.now(), nil, nil)); n.limits == 0 {
+	if apart.Falling(n.measure(m.now(), nil, nil)); n.limits == 0 {
 		n.via.Lease(nil)
 		return
 	}
@@ -202,7 +202,7 @@ func (n *need) wantQuotas(now clock.Instant, p *policy.Policy, lost float64, all
 		n.quotas, n.waiting = make([]fleet.Estimate, len(list)), make([]uint64, len(list))
 	}
 	for i, q := range p.RateLimit.Quotas {
-		d := fleet.Demand{Resource: n.resource(quotaName(q.Unit, q.Span)), Total: q.Amount, Least: q.Amount * hardly, Lost: lost}
+		d := fleet.Demand{Resource: n.resource(quotaName(q.Unit, q.Span)), Total: q.Amount, Least: q.Amount * hardly, Lost: lost, Long: true}
 		if i < len(n.wants.Quotas) {
 			w := &n.wants.Quotas[i]
 			wanted := w.Used + float64(n.wants.Refused+int64(w.Waiting))*q.Estimate

@@ -80,7 +80,7 @@ func (m *Member) stillHangs() bool {
 func (m *Member) renew(ctx context.Context) {
 	now := m.now()
 	m.measure(now)
-	if s, lower := m.holder.Falling(now, m.needs.demands); lower {
+	if s, lower := m.holder.Falling(m.needs.demands); lower {
 		m.enforce(s) // before it is reported
 		m.measure(m.now())
 	}
@@ -90,7 +90,7 @@ func (m *Member) renew(ctx context.Context) {
 		pool, err = m.read(&r)
 	}
 	if err == nil && m.holder.Due(r.Now, pool, m.draw()) {
-		asked, r, pool, err = m.divide(ctx)
+		asked, r, pool, err = m.divide(ctx, asked, r, pool)
 	}
 	if ctx.Err() != nil {
 		return // the process leaves
@@ -106,7 +106,7 @@ func (m *Member) renew(ctx context.Context) {
 	m.answered()
 }
 
-// report puts the report, and reads pool and overrides: all that a renewal needs, in one round trip.
+// report puts the report, and reads the process's part of the pool and the overrides: all that a renewal needs, in one round trip.
 func (m *Member) report(ctx context.Context) (asked clock.Instant, r Result, err error) {
 	report := m.holder.Report(m.now(), m.needs.demands)
 	report.Facts = m.gather()
@@ -115,10 +115,22 @@ func (m *Member) report(ctx context.Context) (asked clock.Instant, r Result, err
 		return 0, Result{}, err
 	}
 	key := m.o.Name
+	get := []string{partKey(m), fleet.OverridesKey(key)}
+	if m.pool.Crowded() {
+		get = append(get, fleet.TurnKey(key))
+	}
 	return m.ask(ctx, Batch{
 		Puts: []Put{{Key: fleet.PodsKey(key) + m.o.ID, Value: value, Lasts: remembered * m.o.Lease}},
-		Get:  []string{fleet.PoolKey(key), fleet.OverridesKey(key)},
+		Get:  get,
 	})
+}
+
+// partKey is where the pool is of which the process has a part, as the one that was read last says.
+func partKey(m *Member) string {
+	if m.pool == nil {
+		return fleet.PoolKey(m.o.Name)
+	}
+	return fleet.PartKey(m.o.Name, fleet.PartOf(m.o.ID, m.pool.Parts), m.pool.Parts)
 }
 
 // remembered is how many leases the report of a process that is gone stays in the store.
@@ -127,45 +139,71 @@ const remembered = 3
 // read takes overrides and pool from an answer.
 func (m *Member) read(r *Result) (*fleet.Pool, error) {
 	m.follow(r)
-	item, found := r.Items[fleet.PoolKey(m.o.Name)]
-	if !found {
-		return nil, nil
-	}
-	return fleet.ParsePool(item.Value)
+	return poolIn(r, partKey(m))
 }
 
-// divide divides the pool anew, unless another process is quicker: then that one's division counts. It
-// returns the pool as it is then.
-func (m *Member) divide(ctx context.Context) (asked clock.Instant, r Result, pool *fleet.Pool, err error) {
+// divide divides the pool anew, unless another process does so or is quicker: then that one's division counts. It
+// returns the pool as it is then. Seen is what the process has read of it, in the answer r.
+func (m *Member) divide(ctx context.Context, asked clock.Instant, r Result, seen *fleet.Pool) (clock.Instant, Result, *fleet.Pool, error) {
+	if seen.Crowded() {
+		if mine, err := takeTurn(ctx, m, &r, seen); !mine {
+			return asked, r, seen, err
+		}
+	}
 	key := fleet.PoolKey(m.o.Name)
-	asked, r, err = m.ask(ctx, Batch{Get: []string{key}, List: fleet.PodsKey(m.o.Name)})
+	asked, r, err := m.ask(ctx, Batch{Get: []string{key}, List: fleet.PodsKey(m.o.Name)})
 	if err != nil {
 		return asked, r, nil, err
 	}
-	old, err := m.readPool(&r)
-	if err != nil {
-		return asked, r, nil, err
+	old, err := poolIn(&r, key)
+	if err != nil || seen.Crowded() && old != nil && !m.holder.Due(r.Now, old, 1) {
+		return asked, r, old, err // another was quicker, or the part that was read is old
 	}
 	reports := parseReports(&r, m.o.Name)
 	next := fleet.Divide(old, reports, r.Now, m.o.Lease, skew(m.o.Lease))
 	next.Known = known(reports, r.Now, old)
-	value, err := next.Encode()
-	if err != nil {
+	b := Batch{Swap: &Put{Key: key, Version: r.Items[key].Version}, Get: []string{key}}
+	if b.Swap.Value, err = next.Encode(); err != nil {
 		return asked, r, nil, err
 	}
-	asked, r, err = m.ask(ctx, Batch{Swap: &Put{Key: key, Value: value, Version: r.Items[key].Version}, Get: []string{key}})
+	for _, one := range next.Split(old) {
+		value, err := one.Pool.Encode()
+		if err != nil {
+			return asked, r, nil, err
+		}
+		b.Puts = append(b.Puts, Put{Key: fleet.PartKey(m.o.Name, one.Part, one.Of), Value: value, Lasts: remembered * m.o.Lease})
+	}
+	asked, r, err = m.ask(ctx, b)
 	if err != nil {
 		return asked, r, nil, err
 	}
 	if r.Swapped {
 		return asked, r, next, nil
 	}
-	pool, err = m.readPool(&r)
+	pool, err := poolIn(&r, key)
 	return asked, r, pool, err
 }
 
-func (m *Member) readPool(r *Result) (*fleet.Pool, error) {
-	item, found := r.Items[fleet.PoolKey(m.o.Name)]
+// takeTurn reports whether it is this process's turn to divide. R has the record of turns.
+func takeTurn(ctx context.Context, m *Member, r *Result, seen *fleet.Pool) (bool, error) {
+	key := fleet.TurnKey(m.o.Name)
+	turn := r.Items[key]
+	mine := !fleet.Busy(turn.Value, seen, r.Now, m.o.Lease)
+	if mine {
+		_, answer, err := m.ask(ctx, Batch{Swap: &Put{Key: key, Value: fleet.NewTurn(m.o.ID, r.Now), Version: turn.Version, Lasts: m.o.Lease}})
+		if err != nil {
+			return false, err
+		}
+		mine = answer.Swapped
+	}
+	if !mine {
+		m.holder.Behind()
+	}
+	return mine, nil
+}
+
+func poolIn(r *Result, key string) (*fleet.Pool, error) {
+	item, found := r.Items[key]
 	if !found {
 		return nil, nil
 	}
@@ -229,6 +267,6 @@ func settle(m *Member) {
 func (m *Member) alone() fleet.Shares {
 	m.measure(m.now())
 	apart := fleet.New(m.o.ID, m.o.Lease)
-	apart.Falling(0, m.needs.demands)
+	apart.Falling(m.needs.demands)
 	return apart.Failed(0)
 }

@@ -23,7 +23,7 @@ const (
 // wants more than it has (Bertsekas and Gallager, "Data Networks", 1992, section 6.5). What is left then is divided
 // in the same way by the Room that they ask for. Of what is left over, three
 // quarters are spread evenly as room to grow, and one quarter waits for a process whose demand rises. A process that
-// is new counted nothing yet, and is taken to want an equal part. The same holds for a resource that is new. If a process that had shares
+// is new counted nothing yet, and is taken to want an equal part. As long as none had a share, it is half of that, and the other half waits for those that come next. The same holds for a resource that is new. If a process that had shares
 // before is the first to name one, the others are expected to do so within a quarter of a lease, and a part is kept for each.
 //
 // Of each process the larger is counted of its share and of what it may not have heard to be
@@ -80,6 +80,7 @@ type claim struct {
 	pod   int
 	ask   *Demand // nil if the process wants nothing
 	fresh bool    // it counted nothing yet
+	comes bool    // it was in no pool yet
 	mute  bool    // ask is another's: it has not named the resource yet
 	force float64 // the most that may be in force in it now
 	share float64 // what it is given
@@ -185,7 +186,8 @@ func (d *division) claim() {
 				ask := &m.report.Demands[k]
 				if resource, ok := d.index[ask.Resource]; ok {
 					c := of(resource)
-					c.ask, c.fresh = ask, ask.New || (m.old == nil || m.old.Until <= 0) && ask.Holds == 0
+					c.ask, c.comes = ask, (m.old == nil || m.old.Until <= 0) && ask.Holds == 0
+					c.fresh = ask.New || c.comes
 				}
 			}
 		}
@@ -239,8 +241,12 @@ func (d *division) share(r Resource, claims []claim) Resource {
 // could be given more; and whether they want more than there is.
 func target(r Resource, asking []*claim) (targets []float64, level float64, short bool) {
 	wants, rooms, sum := make([]float64, len(asking)), make([]float64, len(asking)), 0.0
+	begins := !slices.ContainsFunc(asking, func(c *claim) bool { return !c.comes || c.ask.Long })
+	equal := r.Total / float64(len(asking))
+	if begins = begins && !(r.Whole && equal < 2); begins {
+		equal /= 2
+	}
 	for i, c := range asking {
-		equal := r.Total / float64(len(asking))
 		least := min(c.ask.Least, equal)
 		if c.fresh {
 			least = equal
@@ -254,6 +260,9 @@ func target(r Resource, asking []*claim) (targets []float64, level float64, shor
 	targets, level = fill(r.Total, wants, nil, asking, r.Whole)
 	if sum > r.Total {
 		return targets, level, true
+	}
+	if begins {
+		return targets, r.Total, false
 	}
 	left := add(targets, r.Total-sum, rooms, asking, r.Whole)
 	spread := left * 3 / 4
@@ -338,5 +347,6 @@ func (d *division) pool() *Pool {
 		until := max(m.until-d.now, -latest)
 		next.Pods = append(next.Pods, Pod{ID: m.id, Count: m.count, Until: until, Shares: m.row, Was: was})
 	}
+	next.split(d.old)
 	return next
 }

@@ -69,6 +69,37 @@ func TestAPoolIsDividedByDemand(t *testing.T) {
 	}
 }
 
+// As long as no process had a share, half is kept for those that come.
+func TestTheFirstDoNotTakeAll(t *testing.T) {
+	first := Demand{Resource: "r", Total: 100, New: true}
+	long, whole, pair, counted := first, first, first, first
+	long.Long = true
+	whole.Whole, whole.Total = true, 7
+	pair.Whole, pair.Total = true, 3
+	counted.New, counted.Want = false, 80
+	for _, c := range []struct {
+		fact    string
+		reports []Report
+		want    map[string]float64
+	}{
+		{"one", []Report{asks("a", 1, 0, first)}, map[string]float64{"a": 50}},
+		{"two", []Report{asks("a", 1, 0, first), asks("b", 1, 0, first)}, map[string]float64{"a": 25, "b": 25}},
+		{"one of whole numbers", []Report{asks("a", 1, 0, whole)}, map[string]float64{"a": 4}},
+		{"all, where each would have less than one", []Report{asks("a", 1, 0, pair), asks("b", 1, 0, pair)}, map[string]float64{"a": 2, "b": 1}},
+		{"all of what counts for long", []Report{asks("a", 1, 0, long)}, map[string]float64{"a": 100}},
+		{"what it wants, if it has counted that", []Report{asks("a", 1, 0, counted)}, map[string]float64{"a": 80}},
+	} {
+		if got := given(Divide(nil, c.reports, noon, lease, 0)); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: given %v, want %v", c.fact, got, c.want)
+		}
+	}
+	one := Divide(nil, []Report{asks("a", 1, 0, first)}, noon, lease, 0)
+	grown := Divide(one, []Report{asks("a", 2, one.Version, Demand{Resource: "r", Total: 100, New: true, Holds: 50})}, noon.Add(time.Second), lease, 0)
+	if got := given(grown)["a"]; got != 100 {
+		t.Errorf("one that stays alone is given %v, want all", got)
+	}
+}
+
 // A step of a story: at a time after noon, with these reports.
 func TestASharePassesOnWhenItsHolderKnows(t *testing.T) {
 	d := func(want, holds float64) Demand { return Demand{Resource: "r", Total: 100, Want: want, Holds: holds} }
@@ -161,11 +192,11 @@ func TestWhatAPoolRemembers(t *testing.T) {
 		pool *Pool
 		want []Was // of a
 	}{
-		{"nothing, when shares stay", more(time.Second, asks("a", 2, v, d(60, 50)), asks("b", 2, v, d(40, 40))), nil},
-		{"nothing, when a share grows", more(time.Second, asks("a", 2, v, d(90, 50)), asks("b", 2, v, d(10, 10))), nil},
-		{"a share that becomes smaller", more(time.Second, asks("a", 2, 0, d(20, 50)), asks("b", 2, v, d(80, 40))), []Was{{v, 0, 50, 2_000_000}}},
+		{"nothing, when shares stay", more(time.Second, asks("a", 2, v, d(60, 60)), asks("b", 2, v, d(40, 40))), nil},
+		{"nothing, when a share grows", more(time.Second, asks("a", 2, v, d(90, 60)), asks("b", 2, v, d(10, 10))), nil},
+		{"a share that becomes smaller", more(time.Second, asks("a", 2, 0, d(20, 60)), asks("b", 2, v, d(80, 40))), []Was{{v, 0, 60, 2_000_000}}},
 		{"what was given back", more(time.Second, asks("a", 2, v, d(20, 30)), asks("b", 2, v, d(80, 40))), []Was{{v, 0, 30, 2_000_000}}},
-		{"a share that ends earlier than it is counted, after an outage", more(2*time.Second, asks("a", 1, 0, d(60, 0)), asks("b", 2, v, d(40, 40))), []Was{{v, 0, 50, 3_000_000}}},
+		{"a share that ends earlier than it is counted, after an outage", more(2*time.Second, asks("a", 1, 0, d(60, 0)), asks("b", 2, v, d(40, 40))), []Was{{v, 0, 60, 3_000_000}}},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			if got := c.pool.Pod("a").Was; !slices.Equal(got, c.want) {

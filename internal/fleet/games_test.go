@@ -26,6 +26,7 @@ type game struct {
 	little   bool // steps forward that are too small to be noticed
 	totals   bool
 	reloads  bool // of policies that share one limit, both or none
+	parts    bool
 }
 
 var games = []game{
@@ -39,6 +40,8 @@ var games = []game{
 	{fact: "the store's clock steps", faults: faults{0.02, 0.02, 0.05}, steps: true, lost: -1},
 	{fact: "the store's clock steps a little", faults: faults{0.02, 0.02, 0.05}, pauses: true, comings: true, little: true, lost: -1},
 	{fact: "everything", faults: faults{0.05, 0.05, 0.1}, pauses: true, comings: true, outages: true, failover: true, steps: true, totals: true, lost: -1},
+	{fact: "everything, and the pool is in parts", faults: faults{0.05, 0.05, 0.1}, pauses: true, comings: true, outages: true, failover: true, steps: true, totals: true, lost: -1, parts: true},
+	{fact: "parts of the pool are lost and late", faults: faults{0.02, 0.02, 0.4}, lost: -1, parts: true},
 	{fact: "the store is away for all, and what was held last stays", outages: true},
 }
 
@@ -59,7 +62,7 @@ func TestWhatIsInForceNeverExceedsTheTotal(t *testing.T) {
 // play runs a world of some processes at random.
 func (g game) play(t *testing.T, seed uint64, span time.Duration) {
 	w := newWorld(t, seed, 3*time.Second)
-	w.faults = g.faults
+	w.faults, w.split = g.faults, g.parts
 	w.totals = map[string]float64{rate: 1000, slots: 40}
 	w.policy = 1000
 	demands := func() []Demand {
@@ -159,7 +162,7 @@ func (p *simPod) leave() {
 
 // failOver lets the store lose what is written from now on until it fails over.
 func (w *world) failOver(after time.Duration) {
-	reports, pool, version := maps.Clone(w.store.reports), w.store.pool, w.store.version
+	reports, pool, version, parts := maps.Clone(w.store.reports), w.store.pool, w.store.version, maps.Clone(w.store.parts)
 	w.after(after, func() {
 		if w.store.pool == nil || pool == nil {
 			return
@@ -167,7 +170,7 @@ func (w *world) failOver(after time.Duration) {
 		for v := range w.versionsSince(pool) {
 			w.store.lost[v] = true
 		}
-		w.store.reports, w.store.pool = reports, pool
+		w.store.reports, w.store.pool, w.store.parts = reports, pool, parts
 		w.store.version = max(version, w.store.version) + 1 // a store never uses one twice
 	})
 }

@@ -38,7 +38,7 @@ type Share struct {
 
 // Holder is one process's side of a fleet. Its methods are for one goroutine. A renewal is:
 //
-//	shares, lower := h.Falling(now, demands) // in force before anything is sent
+//	shares, lower := h.Falling(demands)      // in force before anything is sent
 //	report := h.Report(now, demands)         // put it, and read the pool: asked is now
 //	pool := …                                // what the store has; nil if it has none
 //	if h.Due(storeNow, pool, u) { … }        // list the reports, Divide, and swap; whose swap fails reads again
@@ -59,7 +59,8 @@ type Holder struct {
 	sent    clock.Instant // when it reported last
 	given   bool          // the pool that it heard last has it
 	owes    bool          // a share became smaller while others want more: they wait for its report
-	gave    bool          // the same, and the pool did not know yet that it was given back
+	gave    bool          // it gave back what no report says yet
+	behind  bool          // another process divides a pool that h has not heard of
 	fails   int           // since it heard last
 	lost    bool          // it failed, and gave nothing since
 	pods    int
@@ -112,15 +113,11 @@ func (h *Holder) Version() uint64 { return h.version }
 // gap is the least time between two reports that are not due: a twelfth of a lease.
 func (h *Holder) gap() time.Duration { return h.length / 12 }
 
-// Falling gives back what the process does not need while others want more than they have. What it
-// returns must be in force before the next report is sent, and Used of the report's demands must be read after
-// that. It reports whether a share became smaller.
-func (h *Holder) Falling(now clock.Instant, demands []Demand) (Shares, bool) {
+// Falling lowers what h holds to the totals that the process knows. What it returns must be in force before the next
+// report is sent, and Used of the report's demands must be read after that. It reports whether a share became smaller.
+func (h *Holder) Falling(demands []Demand) (Shares, bool) {
 	h.demands = demands
 	lower := h.fit()
-	if now < h.until && h.giveBack() {
-		lower = true
-	}
 	return h.Shares(), lower
 }
 
@@ -136,7 +133,9 @@ func (h *Holder) fit() (lower bool) {
 	return lower
 }
 
-// giveBack lowers what h holds to what it needs, where others want more. It reports whether something became less.
+// giveBack lowers what h holds to what it needs, where others want more. It reports whether something became less. It is for
+// when the store has just answered: nothing is gained by giving back to one that is away, and without it what was held last
+// has to do for calls that come back.
 func (h *Holder) giveBack() (lower bool) {
 	for i := range h.demands {
 		d := &h.demands[i]
@@ -198,7 +197,8 @@ func (h *Holder) Heard(asked clock.Instant, storeNow time.Time, p *Pool) Shares 
 	if h.heard && asked < h.asked {
 		return h.Shares()
 	}
-	h.heard, h.asked, h.fails, h.gave = true, asked, 0, false
+	behind := h.behind && p == nil
+	h.heard, h.asked, h.fails, h.gave, h.behind = true, asked, 0, false, behind
 	pod := p.Pod(h.id)
 	h.given = pod != nil && pod.Until > 0
 	if !h.given {
@@ -214,7 +214,7 @@ func (h *Holder) Heard(asked clock.Instant, storeNow time.Time, p *Pool) Shares 
 	until := asked.Add(left)
 	if p.Version == h.version {
 		h.until = max(h.until, until)
-		h.owes = false
+		h.owes, h.gave = false, h.giveBack()
 		return h.Shares()
 	}
 	h.adopt(p, pod)
@@ -240,7 +240,7 @@ func (h *Holder) adopt(p *Pool, pod *Pod) {
 			h.owes = true
 		}
 	}
-	// Who divided it had not read the last report. What that gave back is given back again, and counts from the next report on.
+	// Who divided it had not read the last report. Else it knows what is needed.
 	h.gave = pod.Count < h.count && h.giveBack()
 }
 
@@ -330,11 +330,13 @@ func (h *Holder) lacks(p *Pool) bool {
 	return false
 }
 
+// settled is how many reports a process makes until it renews less often: others that begin with it wait for what it does not need.
+const settled = 4
+
 // Next returns when to renew, never before now. U is a draw from [0, 1), one for each renewal. Ordinarily that is
-// a third of a lease after the last report, and a sixth of one before its lease ends. A process that has no share yet, or for whose report others
+// a third of a lease after the last report, and a sixth of one before its lease ends. A process that has no share yet, that has just begun, or for whose report others
 // wait, renews after a twelfth, and one that wants a resource which is new after a twenty-fourth. While the store does not answer, the waits double up to half of a lease, with
-// full jitter, so that its return meets no herd, and that all are back before a lease has passed. What was given back and is
-// not known yet is reported at once.
+// full jitter, so that its return meets no herd, and that all are back before a lease has passed. What was given back is reported at once.
 func (h *Holder) Next(now clock.Instant, u float64) clock.Instant {
 	var wait time.Duration
 	switch {
@@ -343,9 +345,11 @@ func (h *Holder) Next(now clock.Instant, u float64) clock.Instant {
 		return now.Add(h.length/64 + time.Duration(u*float64(bound)))
 	case h.gave:
 		return now
+	case h.behind:
+		wait = time.Duration((0.75 + 0.5*u) * float64(h.length/48)) // when the pool may be there
 	case h.given && h.lacks(nil):
 		wait = time.Duration((0.75 + 0.5*u) * float64(h.length/24)) // when the pool may be divided again
-	case !h.given || h.owes:
+	case !h.given || h.owes || h.count < settled:
 		wait = time.Duration((0.75 + 0.5*u) * float64(h.gap()))
 	default:
 		wait = time.Duration((0.9 + 0.2*u) * float64(h.length/3))
@@ -376,5 +380,5 @@ func (h *Holder) Due(storeNow time.Time, p *Pool, u float64) bool {
 	case age >= interval && u*float64(p.Live()) < 8:
 		return true
 	}
-	return age >= h.length/24 && (pod == nil || pod.Until <= 0 || h.hungry() || h.lacks(p))
+	return age >= p.sooner(h.length) && (pod == nil || pod.Until <= 0 || h.hungry() || h.lacks(p))
 }

@@ -101,29 +101,29 @@ func TestWhatAProcessHoldsIsWhatItReports(t *testing.T) {
 			return h.Failed(6 * second)
 		}}, 7 * second, 0, 0, 0},
 		{"nothing is lost when the store is back", wants(10), []step{hear(pool(7, 40, Resource{})), lose, hear(pool(7, 40, Resource{}))}, 4 * second, 40, 0, 0},
-		{"what it needs, when others want more", wants(10), []step{hear(pool(7, 40, short)), fall}, second, 10, 0, 10},
-		{"what it gave back it does not take again", wants(10), []step{hear(pool(7, 40, short)), fall, hear(pool(7, 40, short))}, second, 10, 0, 10},
-		{"a newer pool gives again", wants(10), []step{hear(pool(7, 40, short)), fall, hear(pool(8, 30, short))}, second, 30, 0, 30},
-		{"not one that was divided before it gave back", wants(10), []step{hear(pool(7, 40, short)), fall, hear(before(pool(8, 30, short)))}, second, 10, 0, 10},
+		{"what it needs, when others want more", wants(10), []step{hear(pool(7, 40, short)), hear(pool(7, 40, short))}, second, 10, 0, 10},
+		{"what it gave back it does not take again", wants(10), []step{hear(pool(7, 40, short)), hear(pool(7, 40, short)), hear(pool(7, 40, short))}, second, 10, 0, 10},
+		{"a newer pool gives again", wants(10), []step{hear(pool(7, 40, short)), hear(pool(7, 40, short)), hear(pool(8, 30, short))}, second, 30, 0, 30},
+		{"not one that was divided before it gave back", wants(10), []step{hear(pool(7, 40, short)), hear(pool(7, 40, short)), hear(before(pool(8, 30, short)))}, second, 10, 0, 10},
 		{"a tenth of what it did not name, while the store is away", wants(10), []step{hear(pool(7, 40, Resource{})), lose, func(h *Holder) Shares {
 			all := h.demands
 			h.Report(2*second, nil)
-			s, _ := h.Falling(3*second, all)
+			s, _ := h.Falling(all)
 			return s
 		}}, 4 * second, 0, 10, 10},
-		{"a tenth more than it needs stays", wants(37), []step{hear(pool(7, 40, short)), fall}, second, 40, 0, 40},
-		{"its share stays, when others want no more", wants(10), []step{hear(pool(7, 40, Resource{})), fall}, second, 40, 0, 40},
-		{"what it needs of whole numbers is whole", Demand{Resource: "r", Total: 100, Want: 3.2, Whole: true}, []step{hear(pool(7, 40, short)), fall}, second, 4, 0, 4},
-		{"the least of its policy stays", Demand{Resource: "r", Total: 100, Want: 1, Least: 5}, []step{hear(pool(7, 40, short)), fall}, second, 5, 0, 5},
+		{"a tenth more than it needs stays", wants(37), []step{hear(pool(7, 40, short)), hear(pool(7, 40, short))}, second, 40, 0, 40},
+		{"its share stays, when others want no more", wants(10), []step{hear(pool(7, 40, Resource{})), hear(pool(7, 40, Resource{}))}, second, 40, 0, 40},
+		{"what it needs of whole numbers is whole", Demand{Resource: "r", Total: 100, Want: 3.2, Whole: true}, []step{hear(pool(7, 40, short)), hear(pool(7, 40, short))}, second, 4, 0, 4},
+		{"the least of its policy stays", Demand{Resource: "r", Total: 100, Want: 1, Least: 5}, []step{hear(pool(7, 40, short)), hear(pool(7, 40, short))}, second, 5, 0, 5},
 		{"what it held last stays, though it needs less by then", wants(10), []step{hear(pool(7, 40, short)), lose, func(h *Holder) Shares {
-			s, _ := h.Falling(5*second, h.demands)
+			s, _ := h.Falling(h.demands)
 			return s
 		}}, 5 * second, 40, 40, 40},
 		{"what it had without the store is no share when the store is back", Demand{Resource: "r", Total: 100, Lost: 0.5}, []step{hear(pool(7, 4, Resource{})), lose, func(h *Holder) Shares {
 			h.Report(4*second, h.demands)
 			return h.Heard(4*second, noon, pool(7, 4, Resource{}))
 		}}, 5 * second, 4, 0, 4},
-		{"what is in use is held", Demand{Resource: "r", Total: 100, Want: 10, Used: 33}, []step{hear(pool(7, 40, short)), fall}, second, 10, 0, 33},
+		{"what is in use is held", Demand{Resource: "r", Total: 100, Want: 10, Used: 33}, []step{hear(pool(7, 40, short)), hear(pool(7, 40, short))}, second, 10, 0, 33},
 		{"an older pool gives no more", wants(60), []step{hear(pool(7, 20, Resource{})), hear(pool(6, 40, Resource{}))}, second, 20, 0, 20},
 		{"the same part of a smaller total", Demand{Resource: "r", Total: 50}, []step{hear(pool(7, 40, Resource{}))}, second, 20, 0, 20},
 		{"and not twice", Demand{Resource: "r", Total: 50}, []step{hear(pool(7, 40, Resource{})), func(h *Holder) Shares {
@@ -136,7 +136,7 @@ func TestWhatAProcessHoldsIsWhatItReports(t *testing.T) {
 		{"what it held without the store stays, until a pool has a share for it", wants(10), []step{hear(pool(7, 40, Resource{})), lose, hear(without)}, 4 * second, 40, 40, 40},
 		{"nothing of what a report did not name, though it wants it again", wants(10), []step{hear(pool(7, 40, Resource{})), func(h *Holder) Shares {
 			h.Report(second, nil)
-			s, _ := h.Falling(second, []Demand{wants(10)})
+			s, _ := h.Falling([]Demand{wants(10)})
 			return s
 		}}, second, 0, 0, 0},
 		{"nothing after it left", wants(10), []step{hear(pool(7, 40, Resource{})), lose, func(h *Holder) Shares { h.Leave(second); return h.Shares() }}, second, 0, 0, 0},
@@ -159,11 +159,6 @@ func TestWhatAProcessHoldsIsWhatItReports(t *testing.T) {
 
 func lose(h *Holder) Shares { return h.Failed(2 * second) }
 
-func fall(h *Holder) Shares {
-	s, _ := h.Falling(second, h.demands)
-	return s
-}
-
 func TestWhenToRenew(t *testing.T) {
 	short := Resource{Short: true, Level: 50}
 	ms := func(n int) clock.Instant { return clock.Instant(n) * clock.Instant(time.Millisecond) }
@@ -175,6 +170,18 @@ func TestWhenToRenew(t *testing.T) {
 		rising bool             // 400 ms after the report
 	}{
 		{"a third of a lease, as a rule", wants(10), func(h *Holder) { h.Heard(0, noon, pool(7, 40, Resource{})) }, [2]clock.Instant{ms(900), ms(1100)}, false},
+		{"soon, while it is new", wants(10), func(h *Holder) {
+			h.Heard(0, noon, pool(7, 40, Resource{}))
+			h.count = settled - 1
+		}, [2]clock.Instant{ms(187), ms(312)}, false},
+		{"sooner, without a pool that another divides", wants(10), func(h *Holder) {
+			h.Behind()
+			h.Heard(0, noon, nil)
+		}, [2]clock.Instant{ms(46), ms(78)}, false},
+		{"as a rule, when another divides a pool that it has", wants(10), func(h *Holder) {
+			h.Behind()
+			h.Heard(0, noon, pool(7, 40, Resource{}))
+		}, [2]clock.Instant{ms(900), ms(1100)}, false},
 		{"soon, without a share", wants(10), func(*Holder) {}, [2]clock.Instant{ms(187), ms(312)}, false},
 		{"soon, when others wait for it", wants(30), func(h *Holder) {
 			h.Heard(0, noon, pool(7, 40, Resource{}))
@@ -188,6 +195,10 @@ func TestWhenToRenew(t *testing.T) {
 		{"at once, when it gave back what the pool does not know", wants(10), func(h *Holder) { h.Heard(0, noon, before(pool(7, 40, short))) }, [2]clock.Instant{0, 0}, false},
 		{"as a rule, when there is nothing to give back", wants(40), func(h *Holder) { h.Heard(0, noon, before(pool(7, 40, short))) }, [2]clock.Instant{ms(900), ms(1100)}, false},
 		{"as a rule, when others need nothing of it", wants(10), func(h *Holder) { h.Heard(0, noon, before(pool(7, 40, Resource{}))) }, [2]clock.Instant{ms(900), ms(1100)}, false},
+		{"at once, when it gave back what no report says", wants(10), func(h *Holder) {
+			h.Heard(0, noon, pool(7, 40, short))
+			h.Heard(0, noon, pool(7, 40, short))
+		}, [2]clock.Instant{0, 0}, false},
 		{"as a rule, when it told that already", wants(10), func(h *Holder) {
 			h.Heard(0, noon, before(pool(7, 40, short)))
 			h.Heard(0, noon, before(pool(7, 40, short)))
@@ -235,7 +246,9 @@ func TestWhenToRenew(t *testing.T) {
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			h := holder(c.demand)
-			c.do(h)
+			if c.do(h); h.count < settled-1 {
+				h.count = settled // it has been there for some time
+			}
 			got := [2]clock.Instant{h.Next(0, 0) / ms(1) * ms(1), h.Next(0, 0.99999) / ms(1) * ms(1)}
 			if got[1]++; got[1]%ms(10) > 5 { // the draw is not quite 1
 				got[1] += ms(1)
@@ -261,14 +274,14 @@ func TestWhenToRenew(t *testing.T) {
 func TestASmallerTotalIsInForceBeforeItIsReported(t *testing.T) {
 	h := holder(wants(10))
 	h.Heard(0, noon, pool(7, 40, Resource{}))
-	if _, lower := h.Falling(second, []Demand{{Resource: "r", Total: 100, Want: 10}}); lower {
+	if _, lower := h.Falling([]Demand{{Resource: "r", Total: 100, Want: 10}}); lower {
 		t.Error("the same total makes a share smaller")
 	}
 	half := []Demand{{Resource: "r", Total: 50, Want: 10}}
-	if s, lower := h.Falling(second, half); !lower || s.Amounts[0].Amount != 20 {
+	if s, lower := h.Falling(half); !lower || s.Amounts[0].Amount != 20 {
 		t.Errorf("half of the total: %v, and smaller: %v; want 20 and true", s.Amounts[0].Amount, lower)
 	}
-	if _, lower := h.Falling(second, half); lower {
+	if _, lower := h.Falling(half); lower {
 		t.Error("it becomes smaller twice")
 	}
 }

@@ -25,6 +25,9 @@ type Pool struct {
 	Pods      []Pod      `json:"pods,omitempty"` // in the order of their IDs
 	Past      []uint64   `json:"past,omitempty"` // versions of divisions that processes may go by still, oldest first
 
+	Parts int `json:"parts,omitempty"` // in how many parts it is put also: see Split. Zero means in none
+	All   int `json:"all,omitempty"`   // of a part: how many processes hold shares in all parts. Zero means that it is the whole pool
+
 	// Known is what the fleet knows. Package fleet computes it from the reports' Facts, and nothing here
 	// looks into it.
 	Known json.RawMessage `json:"known,omitempty"`
@@ -83,10 +86,13 @@ func (p *Pool) names(resource string) bool {
 	return slices.ContainsFunc(p.Resources, func(r Resource) bool { return r.Name == resource })
 }
 
-// Live returns how many processes held shares when the pool was divided.
+// Live returns how many processes of the fleet held shares when the pool was divided.
 func (p *Pool) Live() (n int) {
 	if p == nil {
 		return 0
+	}
+	if p.All > 0 {
+		return p.All
 	}
 	for i := range p.Pods {
 		if p.Pods[i].Until > 0 {
@@ -136,7 +142,7 @@ func (p *Pool) check() error {
 		return errors.New("divided at an impossible time")
 	case p.Length <= 0 || p.Length > maxLength:
 		return errors.New("leases of an impossible length")
-	case len(p.Resources) > MaxResources || len(p.Pods) > MaxPods || len(p.Past) > maxPast:
+	case len(p.Resources) > MaxResources || len(p.Pods) > MaxPods || len(p.Past) > maxPast || p.Parts < 0 || p.Parts > maxParts || p.All < 0 || p.All > MaxPods:
 		return errors.New("more than its bounds")
 	}
 	for i := range p.Resources {

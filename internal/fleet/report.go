@@ -76,6 +76,10 @@ type Demand struct {
 	// New says that the process has counted nothing of it yet. It is then taken to want an equal part.
 	New bool `json:"new,omitempty"`
 
+	// Long says that what is given first counts for long, as that of a quota of a day does. Then nothing is kept for
+	// processes that come next.
+	Long bool `json:"lo,omitempty"`
+
 	// Whole says that shares are whole numbers.
 	Whole bool `json:"i,omitempty"`
 

@@ -4,7 +4,6 @@ import (
 	"container/heap"
 	"fmt"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -29,6 +28,7 @@ type world struct {
 	policy float64            // the total that policies say now
 	up     time.Duration      // when the store came back last
 	faults faults
+	split  bool // pools are put in parts also, and in another number of them each time
 
 	divisions, batches, bytes, changes int
 	most                               map[string]float64 // in force, as a part of what is allowed
@@ -85,6 +85,7 @@ type simStore struct {
 	down    bool
 	reports map[string][]byte
 	pool    []byte
+	parts   map[[2]int][]byte
 	version uint64
 	lost    map[uint64]bool // versions of pools whose writes were lost
 }
@@ -96,7 +97,7 @@ func (w *world) storeNow() time.Time {
 func newWorld(t testing.TB, seed uint64, length time.Duration) *world {
 	return &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), length: length, skew: length / tolerance,
 		totals: map[string]float64{}, most: map[string]float64{},
-		store: simStore{reports: map[string][]byte{}, lost: map[uint64]bool{}}}
+		store: simStore{reports: map[string][]byte{}, parts: map[[2]int][]byte{}, lost: map[uint64]bool{}}}
 }
 
 // simPod is a process.
@@ -114,6 +115,7 @@ type simPod struct {
 	busy    bool
 	tainted bool // it took the shares of a pool that the store went back to
 	before  func(now clock.Instant)
+	parts   int // that the pool has which it heard last
 	failed  int
 	begun   time.Duration
 }
@@ -158,20 +160,23 @@ func (p *simPod) tick() {
 
 func (p *simPod) renew(asked clock.Instant) {
 	p.busy = true
-	p.shares, _ = p.h.Falling(asked, p.demands)
+	p.shares, _ = p.h.Falling(p.demands)
 	report, err := p.h.Report(asked, p.demands).Encode()
 	if err != nil {
 		p.w.t.Fatal(err)
 	}
 	type answer struct {
-		now     time.Time
-		pool    []byte
-		version uint64
+		now  time.Time
+		pool []byte
 	}
 	request(p, func() answer {
+		pool := p.w.store.pool
+		if p.parts > 0 {
+			pool = p.w.store.parts[[2]int{PartOf(p.id, p.parts), p.parts}]
+		}
 		p.w.store.reports[p.id] = report
-		p.w.bytes += len(report) + len(p.w.store.pool)
-		return answer{p.w.storeNow(), p.w.store.pool, p.w.store.version}
+		p.w.bytes += len(report) + len(pool)
+		return answer{p.w.storeNow(), pool}
 	}, func(a answer, ok bool) {
 		if !ok {
 			p.fail()
@@ -179,22 +184,24 @@ func (p *simPod) renew(asked clock.Instant) {
 		}
 		pool := p.parse(a.pool)
 		if p.h.Due(a.now, pool, p.w.rng.Float64()) {
-			p.divide(pool, a.version, asked, a.now)
+			p.divide(pool, asked, a.now)
 			return
 		}
 		p.hear(asked, a.now, pool)
 	})
 }
 
-func (p *simPod) divide(pool *Pool, version uint64, asked clock.Instant, then time.Time) {
+func (p *simPod) divide(seen *Pool, asked clock.Instant, then time.Time) {
 	type answer struct {
 		now     time.Time
 		reports []Report
 		swapped bool
 		pool    []byte
+		version uint64
 	}
+	begun := p.local()
 	request(p, func() (a answer) {
-		a.now = p.w.storeNow()
+		a.now, a.pool, a.version = p.w.storeNow(), p.w.store.pool, p.w.store.version
 		for _, id := range slices.Sorted(maps.Keys(p.w.store.reports)) {
 			r, err := ParseReport(p.w.store.reports[id])
 			if err != nil {
@@ -209,30 +216,39 @@ func (p *simPod) divide(pool *Pool, version uint64, asked clock.Instant, then ti
 			p.fail()
 			return
 		}
+		pool := p.parse(a.pool)
+		if seen.Crowded() && pool != nil && !p.h.Due(a.now, pool, 1) {
+			p.hear(begun, a.now, pool)
+			return
+		}
 		next := Divide(pool, a.reports, a.now, p.w.length, p.w.skew)
+		if p.w.split {
+			next.Parts = []int{0, 2, 2, 2, 2, 3}[p.w.rng.IntN(6)]
+		}
 		record, err := next.Encode()
 		if err != nil {
 			p.w.t.Fatal(err)
 		}
 		again := p.local()
-		request(p, func() (a answer) {
+		request(p, func() (b answer) {
 			s := &p.w.store
-			if a.swapped = s.version == version; a.swapped {
+			if b.swapped = s.version == a.version; b.swapped {
 				if w := p.w; w.store.lost[next.Version] {
 					w.t.Fatalf("version %d was that of a pool that the store lost", next.Version)
 				}
 				s.pool, s.version = record, s.version+1
 				p.w.divisions++
+				p.w.putParts(next, pool)
 			}
 			p.w.bytes += len(record) + len(s.pool)
-			a.now, a.pool = p.w.storeNow(), s.pool
-			return a
-		}, func(a answer, ok bool) {
+			b.now, b.pool = p.w.storeNow(), s.pool
+			return b
+		}, func(b answer, ok bool) {
 			if !ok {
-				p.hear(asked, then, pool) // whoever reads next learns what came of it
+				p.hear(asked, then, seen) // whoever reads next learns what came of it
 				return
 			}
-			p.hear(again, a.now, p.parse(a.pool))
+			p.hear(again, b.now, p.parse(b.pool))
 		})
 	})
 }
@@ -250,9 +266,12 @@ func (p *simPod) parse(b []byte) *Pool {
 
 func (p *simPod) hear(asked clock.Instant, now time.Time, pool *Pool) {
 	before := p.h.Version()
+	if p.parts = 0; pool != nil {
+		p.parts = pool.Parts
+	}
 	p.shares = p.h.Heard(asked, now, pool)
 	if v := p.h.Version(); v != before {
-		p.tainted = v < before
+		p.tainted = v < before && len(p.w.store.lost) > 0
 	}
 	p.done()
 }
@@ -300,99 +319,4 @@ func request[T any](p *simPod, apply func() T, done func(T, bool)) {
 	})
 	var none T
 	w.after(w.length/12, func() { finish(none, false) })
-}
-
-// inForce returns what may be in force in p, by the order of its demands.
-func (p *simPod) inForce(i int) float64 {
-	if p.dead || i >= len(p.shares.Amounts) {
-		return 0
-	}
-	if p.local() >= p.shares.Until {
-		return p.shares.Amounts[i].After
-	}
-	return p.shares.Amounts[i].Amount
-}
-
-func (p *simPod) lostWrites() bool { return p.tainted || p.w.store.lost[p.h.Version()] }
-
-// stepped is a small step forward of the store's clock.
-type stepped struct{ at, by time.Duration }
-
-// early returns by how much leases may seem to end early.
-func (w *world) early() (by time.Duration) {
-	for _, s := range w.steps {
-		if w.now-s.at < 2*w.length {
-			by += s.by
-		}
-	}
-	return by
-}
-
-// check compares what is in force with what is allowed.
-func (w *world) check() {
-	sum := map[string]float64{}
-	early := w.early()
-	for _, p := range w.pods {
-		if p.lostWrites() {
-			continue // the bound after lost writes: what was granted in them comes on top
-		}
-		if early > 0 && p.shares.Until.Sub(p.local()) <= early {
-			continue // the bound after a step: what would end in that time comes on top
-		}
-		for i, s := range p.shares.Amounts {
-			sum[s.Resource] += p.inForce(i)
-		}
-	}
-	for name, total := range w.totals {
-		w.most[name] = max(w.most[name], sum[name]/total)
-		if sum[name] > total*(1+1e-9) {
-			w.t.Fatalf("at %v: %v of %s is in force, and %v is allowed\n%s", w.now, sum[name], name, total, w.describe(name))
-		}
-	}
-}
-
-func (w *world) describe(name string) (s string) {
-	for _, p := range w.pods {
-		for i, a := range p.shares.Amounts {
-			if f := p.inForce(i); a.Resource == name && f > 0 {
-				s += fmt.Sprintf("%s has %v, by pool %d until %v, ends %v\n", p.id, f, p.h.Version(), p.shares.Until.Sub(p.local()), p.dead)
-			}
-		}
-	}
-	return s
-}
-
-// use returns which part of what could be used is.
-func (w *world) use(resource int, wants func(p int) float64) float64 {
-	used, could, total := 0.0, 0.0, 0.0
-	for i, p := range w.pods {
-		if p.dead {
-			continue
-		}
-		used += min(wants(i), p.inForce(resource))
-		could += wants(i)
-		total = p.demands[resource].Total
-	}
-	return used / min(could, total)
-}
-
-// jain is the index of fairness of Jain, Chiu and Hawe (DEC-TR-301, 1984).
-func jain(x []float64) float64 {
-	sum, squares := 0.0, 0.0
-	for _, v := range x {
-		sum += v
-		squares += v * v
-	}
-	return sum * sum / (float64(len(x)) * squares)
-}
-
-// poisson draws a count with a mean.
-func poisson(rng *rand.Rand, mean float64) (n uint64) {
-	if mean > 50 {
-		return uint64(max(0, math.Round(mean+math.Sqrt(mean)*rng.NormFloat64())))
-	}
-	for limit, product := math.Exp(-mean), rng.Float64(); product > limit; product *= rng.Float64() {
-		n++
-	}
-	return n
 }

@@ -208,7 +208,7 @@ func TestRights(t *testing.T) {
 	n := testnats.Serve(t, testnats.Settings{Lazy: true, Users: []*server.User{
 		{Username: "admin", Password: "x"},
 		{Username: "steers", Password: "x", Permissions: may("$KV.b.>", info, get, drop, purge)},
-		{Username: "member", Password: "x", Permissions: may("$KV.b.f.pods.>", "$KV.b.f.pool", info, get, drop, purge)},
+		{Username: "member", Password: "x", Permissions: may("$KV.b.f.pods.>", "$KV.b.f.pool", "$KV.b.f.part.>", "$KV.b.f.turn", info, get, drop, purge)},
 		{Username: "looks", Password: "x", Permissions: may(info, get)},
 	}})
 	as := func(name string) *Store {
@@ -235,6 +235,8 @@ func TestRights(t *testing.T) {
 		{"member", put("f/overrides"), false},
 		{"member", put("f/pods/1"), true},
 		{"member", swap("f/pool"), true},
+		{"member", swap("f/turn"), true},
+		{"member", put("f/part/4/1", "f/part/4/2"), true},
 		{"steers", swap("f/overrides"), true},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), testnats.Patience)
@@ -254,7 +256,7 @@ func TestRights(t *testing.T) {
 			t.Errorf("%s: %d keys became %d (%v)", c.user, len(before.Items), len(after.Items), err)
 		}
 	}
-	if r, err := as("looks").Do(t.Context(), fleet.Batch{Get: []string{"f/overrides", "f/pool"}, List: "f/"}); err != nil || len(r.Items) != 3 {
+	if r, err := as("looks").Do(t.Context(), fleet.Batch{Get: []string{"f/overrides", "f/pool"}, List: "f/"}); err != nil || len(r.Items) != 6 {
 		t.Errorf("one who only looks: %+v, %v", r, err)
 	}
 }

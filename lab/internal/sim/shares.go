@@ -146,7 +146,7 @@ func (m *sharer) begin(s *sim) bool {
 	if m.holder == nil || s.now < m.next && !m.holder.Rising(s.now, demands) {
 		return false
 	}
-	if force, lower := m.holder.Falling(s.now, demands); lower {
+	if force, lower := m.holder.Falling(demands); lower {
 		m.enforce(s, force)
 		demands = m.demands(s)
 	}
@@ -304,7 +304,7 @@ func (p *divided) quota(now clock.Instant, k, i int, m *sharer, rules *policy.Po
 	if w.Waiting > 1 && i < len(p.before.Quotas) {
 		p.waited[i] += uint64(max(w.Used-p.before.Quotas[i].Used, 0) + float64(w.Waiting)*q.Estimate)
 	}
-	d, spans := leases.Demand{Resource: resource(k, quotaOf(q)), Total: q.Amount, Least: q.Amount * hardly}, q.Span.Seconds()
+	d, spans := leases.Demand{Resource: resource(k, quotaOf(q)), Total: q.Amount, Least: q.Amount * hardly, Long: true}, q.Span.Seconds()
 	wanted := w.Used + float64(all.Refused+int64(w.Waiting))*q.Estimate
 	d.Want, d.Room = p.quotas[i].Count(now, uint64(max(wanted, 0)), p.waited[i], m.has(d.Resource)/spans)
 	d.Want, d.Room = d.Want*spans, d.Room*spans

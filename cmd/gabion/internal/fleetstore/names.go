@@ -47,7 +47,8 @@ func Elsewhere(ctx context.Context, s fleet.Store, name string) string {
 	return text
 }
 
-// redisNames looks for hashes. Who may not do so finds none, and of very many keys the first are looked at.
+// redisNames looks for hashes that have a pool: a fleet that has only overrides may be a name that was misspelled. Who may not look for
+// keys finds none, and of very many the first are looked at.
 func redisNames(client *redis.Client, prefix string) func(context.Context) []string {
 	return func(ctx context.Context) (all []string) {
 		var keys []string
@@ -56,7 +57,10 @@ func redisNames(client *redis.Client, prefix string) func(context.Context) []str
 		for range mostScanned {
 			keys, next, err = client.Scan(ctx, next, globbed(prefix)+"*", 1000).Result()
 			for _, key := range keys {
-				all = append(all, strings.TrimPrefix(key, prefix))
+				name := strings.TrimPrefix(key, prefix)
+				if has, err := client.HExists(ctx, key, name+"/pool").Result(); has || err != nil { // who may not ask hears of all
+					all = append(all, name)
+				}
 			}
 			if err != nil || next == 0 || len(all) >= mostNames {
 				break

@@ -130,6 +130,9 @@ func TestAnOperatorSteersAFleet(t *testing.T) {
 			t.Errorf("%v of another fleet: %s", misspelled, stderr)
 		}
 	}
+	if _, _, stderr := run(t, "fleet", "status", "--store", url, "--fleet", "shp"); !strings.Contains(stderr, "the store has shop; did you mean --fleet shop?") {
+		t.Errorf("a fleet that has only overrides is said to be there: %s", stderr)
+	}
 
 	// The store refuses one who may only look, and nothing is half done.
 	if err := admin.Do(t.Context(), "ACL", "SETUSER", "looker", "on", ">x", "~gabion:fleet:*", "+@connection", "+eval", "+evalsha", "+time", "+hget", "+hgetall").Err(); err != nil {
