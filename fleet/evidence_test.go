@@ -20,14 +20,17 @@ func TestOthersBreakersAreEvidence(t *testing.T) {
 		witnesses int
 		failures  int
 		calls     int // before that, from which it has learned by itself
+		others    int
 		want      policy.BreakerState
 	}{
-		{"two witnesses and two failures open it", 2, 2, 0, policy.StateOpen},
-		{"also where it has learned by itself", 2, 2, 40, policy.StateOpen},
-		{"one failure may be chance", 2, 1, 0, policy.StateClosed},
-		{"without a failure of its own it stays closed", 2, 0, 0, policy.StateClosed},
-		{"one witness may be poisoned", 1, 2, 0, policy.StateClosed},
-		{"without evidence two failures are nothing", 0, 2, 0, policy.StateClosed},
+		{"two witnesses and two failures open it", 2, 2, 0, 3, policy.StateOpen},
+		{"also where it has learned by itself", 2, 2, 40, 3, policy.StateOpen},
+		{"also in a large fleet, of one in ten", 8, 2, 0, 62, policy.StateOpen},
+		{"one failure may be chance", 2, 1, 0, 3, policy.StateClosed},
+		{"without a failure of its own it stays closed", 2, 0, 0, 3, policy.StateClosed},
+		{"one witness may be poisoned", 1, 2, 0, 3, policy.StateClosed},
+		{"in a large fleet two may be", 2, 2, 0, 68, policy.StateClosed},
+		{"without evidence two failures are nothing", 0, 2, 0, 3, policy.StateClosed},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -41,7 +44,7 @@ func TestOthersBreakersAreEvidence(t *testing.T) {
 				for n := 0; n < c.calls; {
 					_ = mine.d.Run(t.Context(), hangs(&n, 1000))
 				}
-				for range 3 {
+				for range c.others {
 					join(t, store, p)
 				}
 				for range c.witnesses {

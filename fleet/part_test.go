@@ -2,9 +2,11 @@ package fleet_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,18 +16,30 @@ import (
 	internal "github.com/gabion-go/gabion/internal/fleet"
 )
 
-// partless is a store that loses parts of pools from a moment on.
-type partless struct {
+// tampered is a store that does something to a batch first, or fails.
+type tampered struct {
 	fleet.Store
-	from time.Time
+	with         func(b *fleet.Batch) error
+	turns, pools atomic.Int64 // that were put
 }
 
-func (p *partless) Do(ctx context.Context, b fleet.Batch) (fleet.Result, error) {
-	if time.Now().After(p.from) {
-		b.Puts = slices.DeleteFunc(slices.Clone(b.Puts), func(put fleet.Put) bool { return strings.Contains(put.Key, "/part/") })
+func (s *tampered) Do(ctx context.Context, b fleet.Batch) (fleet.Result, error) {
+	if err := s.with(&b); err != nil {
+		return fleet.Result{}, err
 	}
-	return p.Store.Do(ctx, b)
+	r, err := s.Store.Do(ctx, b)
+	if b.Swap != nil && r.Swapped {
+		if b.Swap.Key == internal.TurnKey("gabion") {
+			s.turns.Add(1)
+		} else {
+			s.pools.Add(1)
+		}
+	}
+	return r, err
 }
+
+// isPart reports whether a put is of a part of a pool.
+func isPart(put fleet.Put) bool { return strings.Contains(put.Key, "/part/") }
 
 // takeTurn says that a process divides the pool from now on.
 func takeTurn(t *testing.T, s fleet.Store) {
@@ -43,25 +57,72 @@ func takeTurn(t *testing.T, s fleet.Store) {
 // their shares nevertheless.
 func TestALargeFleetDoesWithoutPartsAndTurns(t *testing.T) {
 	const members = 70
+	after := func(d time.Duration, do func(b *fleet.Batch)) func(*fleet.Batch) error {
+		from := time.Now().Add(d)
+		return func(b *fleet.Batch) error {
+			if !time.Now().Before(from) {
+				do(b)
+			}
+			return nil
+		}
+	}
+	lose := func(b *fleet.Batch) { b.Puts = slices.DeleteFunc(slices.Clone(b.Puts), isPart) }
 	for _, c := range []struct {
 		fact  string
-		parts time.Duration // how long they are put
-		stuck bool          // another process has the turn always, and never divides
+		with  func() func(*fleet.Batch) error
+		stuck bool  // another process has the turn always, and never divides
+		turns int64 // at most for each pool
 	}{
-		{"all is well", time.Hour, false},
-		{"parts are never put", 0, false},
-		{"parts are not put any more", 15 * time.Second, false},
-		{"it is always the turn of a process that is stopped", time.Hour, true},
+		{"all is well", func() func(*fleet.Batch) error { return after(0, func(*fleet.Batch) {}) }, false, 1},
+		{"parts are never put", func() func(*fleet.Batch) error { return after(0, lose) }, false, 6},
+		{"parts are not put any more", func() func(*fleet.Batch) error { return after(15*time.Second, lose) }, false, 6},
+		{"parts are not put any more, and last", func() func(*fleet.Batch) error {
+			return after(0, func(b *fleet.Batch) {
+				if time.Since(time.Date(2000, 1, 1, 0, 0, 15, 0, time.UTC)) > 0 {
+					lose(b)
+				}
+				for i := range b.Puts {
+					b.Puts[i].Lasts *= 10
+				}
+			})
+		}, false, 6},
+		{"parts can't be read", func() func(*fleet.Batch) error {
+			return after(15*time.Second, func(b *fleet.Batch) {
+				for i := range b.Puts {
+					if isPart(b.Puts[i]) {
+						b.Puts[i].Value = []byte("x")
+					}
+				}
+			})
+		}, false, 6},
+		{"parts can't be put", func() func(*fleet.Batch) error {
+			return func(b *fleet.Batch) error {
+				if slices.ContainsFunc(b.Puts, isPart) {
+					return errors.New("no right to put parts")
+				}
+				return nil
+			}
+		}, false, 6},
+		{"turns can't be put", func() func(*fleet.Batch) error {
+			return func(b *fleet.Batch) error {
+				if b.Swap != nil && b.Swap.Key == internal.TurnKey("gabion") {
+					return errors.New("no right to take turns")
+				}
+				return nil
+			}
+		}, false, 6},
+		{"it is always the turn of a process that is stopped", func() func(*fleet.Batch) error { return after(0, func(*fleet.Batch) {}) }, true, 6},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				memory := fleettest.NewMemory()
-				store := &partless{memory, time.Now().Add(c.parts)}
+				store := &tampered{Store: memory, with: c.with()}
 				pods := make([]*pod, members)
 				for i := range pods {
 					pods[i] = join(t, store, shared())
 				}
 				time.Sleep(10 * time.Second)
+				turns, pools := store.turns.Load(), store.pools.Load()
 				for range 40 {
 					for range 5 {
 						time.Sleep(200 * time.Millisecond)
@@ -72,7 +133,7 @@ func TestALargeFleetDoesWithoutPartsAndTurns(t *testing.T) {
 					sum := 0.0
 					for i, p := range pods {
 						st := p.Status()
-						if st.Lost || len(st.Shares) != 1 || st.Shares[0].Amount <= 0 || !st.Until.After(time.Now()) {
+						if st.Lost || st.Failed > 0 || len(st.Shares) != 1 || st.Shares[0].Amount <= 0 || !st.Until.After(time.Now()) {
 							t.Fatalf("process %d has %+v", i, st)
 						}
 						sum += st.Shares[0].Amount
@@ -81,9 +142,9 @@ func TestALargeFleetDoesWithoutPartsAndTurns(t *testing.T) {
 						t.Fatalf("all have %v of 1000", sum)
 					}
 				}
-				r, err := memory.Do(t.Context(), fleet.Batch{List: "gabion/part/"})
-				if put := len(r.Items) > 0; err != nil || put != (c.parts > time.Minute) {
-					t.Errorf("%d parts: %v", len(r.Items), err)
+				turns, pools = store.turns.Load()-turns, store.pools.Load()-pools
+				if most := c.turns * pools; turns > most || pools < 8 || pools > 100 {
+					t.Errorf("%d turns were taken for %d pools, want at most %d", turns, pools, most)
 				}
 			})
 		})

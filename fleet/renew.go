@@ -125,6 +125,9 @@ func (m *Member) report(ctx context.Context) (asked clock.Instant, r Result, err
 	})
 }
 
+// remembered is how many leases the report of a process that is gone stays in the store.
+const remembered = 3
+
 // partKey is where the pool is of which the process has a part, as the one that was read last says.
 func partKey(m *Member) string {
 	if m.pool == nil {
@@ -133,73 +136,82 @@ func partKey(m *Member) string {
 	return fleet.PartKey(m.o.Name, fleet.PartOf(m.o.ID, m.pool.Parts), m.pool.Parts)
 }
 
-// remembered is how many leases the report of a process that is gone stays in the store.
-const remembered = 3
-
-// read takes overrides and pool from an answer.
+// read takes overrides and pool from an answer. A part that can't be read is none.
 func (m *Member) read(r *Result) (*fleet.Pool, error) {
 	m.follow(r)
-	return poolIn(r, partKey(m))
+	key := partKey(m)
+	pool, err := poolIn(r, key)
+	if key != fleet.PoolKey(m.o.Name) {
+		err = nil
+	}
+	return pool, err
 }
 
 // divide divides the pool anew, unless another process does so or is quicker: then that one's division counts. It
 // returns the pool as it is then. Seen is what the process has read of it, in the answer r.
 func (m *Member) divide(ctx context.Context, asked clock.Instant, r Result, seen *fleet.Pool) (clock.Instant, Result, *fleet.Pool, error) {
+	key := fleet.PoolKey(m.o.Name)
 	if seen.Crowded() {
-		if mine, err := takeTurn(ctx, m, &r, seen); !mine {
-			return asked, r, seen, err
+		turn := r.Items[fleet.TurnKey(m.o.Name)]
+		if fleet.Busy(turn.Value, seen, r.Now, m.o.Lease) {
+			m.holder.Behind()
+			return asked, r, seen, nil
+		}
+		// The pool is read with the turn, since a part may be old.
+		began, answer, err := m.ask(ctx, Batch{
+			Swap: &Put{Key: fleet.TurnKey(m.o.Name), Value: fleet.NewTurn(m.o.ID, r.Now), Version: turn.Version, Lasts: m.o.Lease}, Get: []string{key},
+		})
+		if err == nil { // else who may not take turns divides without one
+			whole, err := poolIn(&answer, key)
+			switch {
+			case err != nil:
+				return began, answer, nil, err
+			case !answer.Swapped:
+				m.holder.Behind()
+				return began, answer, whole, nil
+			case whole != nil && !m.holder.Due(answer.Now, whole, 0):
+				return began, answer, whole, nil
+			}
 		}
 	}
-	key := fleet.PoolKey(m.o.Name)
 	asked, r, err := m.ask(ctx, Batch{Get: []string{key}, List: fleet.PodsKey(m.o.Name)})
 	if err != nil {
 		return asked, r, nil, err
 	}
 	old, err := poolIn(&r, key)
-	if err != nil || seen.Crowded() && old != nil && !m.holder.Due(r.Now, old, 1) {
-		return asked, r, old, err // another was quicker, or the part that was read is old
+	if err != nil {
+		return asked, r, nil, err
 	}
 	reports := parseReports(&r, m.o.Name)
 	next := fleet.Divide(old, reports, r.Now, m.o.Lease, skew(m.o.Lease))
 	next.Known = known(reports, r.Now, old)
-	b := Batch{Swap: &Put{Key: key, Version: r.Items[key].Version}, Get: []string{key}}
-	if b.Swap.Value, err = next.Encode(); err != nil {
+	value, err := next.Encode()
+	if err != nil {
 		return asked, r, nil, err
 	}
-	for _, one := range next.Split(old) {
-		value, err := one.Pool.Encode()
-		if err != nil {
-			return asked, r, nil, err
-		}
-		b.Puts = append(b.Puts, Put{Key: fleet.PartKey(m.o.Name, one.Part, one.Of), Value: value, Lasts: remembered * m.o.Lease})
-	}
-	asked, r, err = m.ask(ctx, b)
+	asked, r, err = m.ask(ctx, Batch{Swap: &Put{Key: key, Value: value, Version: r.Items[key].Version}, Get: []string{key}})
 	if err != nil {
 		return asked, r, nil, err
 	}
 	if r.Swapped {
+		putParts(ctx, m, next.Split(old))
 		return asked, r, next, nil
 	}
 	pool, err := poolIn(&r, key)
 	return asked, r, pool, err
 }
 
-// takeTurn reports whether it is this process's turn to divide. R has the record of turns.
-func takeTurn(ctx context.Context, m *Member, r *Result, seen *fleet.Pool) (bool, error) {
-	key := fleet.TurnKey(m.o.Name)
-	turn := r.Items[key]
-	mine := !fleet.Busy(turn.Value, seen, r.Now, m.o.Lease)
-	if mine {
-		_, answer, err := m.ask(ctx, Batch{Swap: &Put{Key: key, Value: fleet.NewTurn(m.o.ID, r.Now), Version: turn.Version, Lasts: m.o.Lease}})
-		if err != nil {
-			return false, err
+// putParts puts the parts of a pool. If it fails, others read the whole.
+func putParts(ctx context.Context, m *Member, parts []fleet.Part) {
+	var b Batch
+	for _, one := range parts {
+		if value, err := one.Pool.Encode(); err == nil { // it is smaller than the pool
+			b.Puts = append(b.Puts, Put{Key: fleet.PartKey(m.o.Name, one.Part, one.Of), Value: value, Lasts: remembered * m.o.Lease})
 		}
-		mine = answer.Swapped
 	}
-	if !mine {
-		m.holder.Behind()
+	if len(b.Puts) > 0 {
+		_, _, _ = m.ask(ctx, b)
 	}
-	return mine, nil
 }
 
 func poolIn(r *Result, key string) (*fleet.Pool, error) {

@@ -60,7 +60,7 @@ type Holder struct {
 	given   bool          // the pool that it heard last has it
 	owes    bool          // a share became smaller while others want more: they wait for its report
 	gave    bool          // it gave back what no report says yet
-	behind  bool          // another process divides a pool that h has not heard of
+	behind  int           // how often in a row another process divided a pool that h has not heard of
 	fails   int           // since it heard last
 	lost    bool          // it failed, and gave nothing since
 	pods    int
@@ -197,8 +197,13 @@ func (h *Holder) Heard(asked clock.Instant, storeNow time.Time, p *Pool) Shares 
 	if h.heard && asked < h.asked {
 		return h.Shares()
 	}
-	behind := h.behind && p == nil
-	h.heard, h.asked, h.fails, h.gave, h.behind = true, asked, 0, false, behind
+	h.heard, h.asked, h.fails, h.gave = true, asked, 0, false
+	if p != nil {
+		h.behind = 0
+	}
+	if h.outdated(p) {
+		return h.Shares()
+	}
 	pod := p.Pod(h.id)
 	h.given = pod != nil && pod.Until > 0
 	if !h.given {
@@ -345,8 +350,8 @@ func (h *Holder) Next(now clock.Instant, u float64) clock.Instant {
 		return now.Add(h.length/64 + time.Duration(u*float64(bound)))
 	case h.gave:
 		return now
-	case h.behind:
-		wait = time.Duration((0.75 + 0.5*u) * float64(h.length/48)) // when the pool may be there
+	case h.behind > 0: // the pool may soon be there
+		wait = time.Duration((0.75 + 0.5*u) * float64(min(h.length/48<<min(h.behind-1, 10), h.length/6)))
 	case h.given && h.lacks(nil):
 		wait = time.Duration((0.75 + 0.5*u) * float64(h.length/24)) // when the pool may be divided again
 	case !h.given || h.owes || h.count < settled:
@@ -373,7 +378,7 @@ func (h *Holder) Due(storeNow time.Time, p *Pool, u float64) bool {
 	age, interval := p.Age(storeNow), h.length/4
 	pod := p.Pod(h.id)
 	switch {
-	case age < -h.length/tolerance: // the store's clock stepped back
+	case age < -h.length/tolerance || h.outdated(p): // the store's clock stepped back, or the whole pool has to be read
 		return true
 	case age >= interval*3/2:
 		return true

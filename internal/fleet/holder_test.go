@@ -72,6 +72,11 @@ func TestALeaseEndsAsTheRestoredPoolSays(t *testing.T) {
 func TestWhatAProcessHoldsIsWhatItReports(t *testing.T) {
 	short := Resource{Short: true, Level: 50}
 	type step func(h *Holder) Shares
+	part := func(version uint64, amount float64) *Pool {
+		p := pool(version, amount, Resource{Short: true})
+		p.Parts, p.All = 4, 70
+		return p
+	}
 	without := pool(8, 0, Resource{})
 	without.Pods[0].Until = 0
 	hear := func(p *Pool) step { return func(h *Holder) Shares { return h.Heard(second, noon, p) } }
@@ -125,6 +130,7 @@ func TestWhatAProcessHoldsIsWhatItReports(t *testing.T) {
 		}}, 5 * second, 4, 0, 4},
 		{"what is in use is held", Demand{Resource: "r", Total: 100, Want: 10, Used: 33}, []step{hear(pool(7, 40, short)), hear(pool(7, 40, short))}, second, 10, 0, 33},
 		{"an older pool gives no more", wants(60), []step{hear(pool(7, 20, Resource{})), hear(pool(6, 40, Resource{}))}, second, 20, 0, 20},
+		{"a part of an earlier division is not gone back to", wants(10), []step{hear(pool(8, 40, short)), hear(pool(8, 40, short)), hear(part(7, 20)), hear(part(8, 40))}, second, 10, 0, 10},
 		{"the same part of a smaller total", Demand{Resource: "r", Total: 50}, []step{hear(pool(7, 40, Resource{}))}, second, 20, 0, 20},
 		{"and not twice", Demand{Resource: "r", Total: 50}, []step{hear(pool(7, 40, Resource{})), func(h *Holder) Shares {
 			h.Report(second, h.demands)
@@ -178,6 +184,12 @@ func TestWhenToRenew(t *testing.T) {
 			h.Behind()
 			h.Heard(0, noon, nil)
 		}, [2]clock.Instant{ms(46), ms(78)}, false},
+		{"later each time", wants(10), func(h *Holder) {
+			for range 3 {
+				h.Behind()
+				h.Heard(0, noon, nil)
+			}
+		}, [2]clock.Instant{ms(187), ms(312)}, false},
 		{"as a rule, when another divides a pool that it has", wants(10), func(h *Holder) {
 			h.Behind()
 			h.Heard(0, noon, pool(7, 40, Resource{}))

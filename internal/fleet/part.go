@@ -10,7 +10,7 @@ import (
 // A large fleet's pool is put into the store twice: whole, for the process that divides it next, and in parts,
 // each of which has what some of the processes need of it. A process reads its part, so what it reads does not
 // grow with the fleet. The whole pool is the record under compare-and-set. A part is a copy: one that is missing or old
-// is an answer that its processes have not heard.
+// is one that its processes do not go by: see outdated.
 
 const (
 	mostWhole = 64 // processes whose pool has no parts
@@ -135,4 +135,9 @@ func (p *Pool) split(before *Pool) {
 }
 
 // Behind says that another process divides the pool, so that one that has none yet soon reads it.
-func (h *Holder) Behind() { h.behind = true }
+func (h *Holder) Behind() { h.behind++ }
+
+// outdated reports whether p is a part of an earlier division than h goes by: it was put late, or the one after it is
+// missing. To go back to it would let h take the later one a second time, after it has given back what it had by that. A
+// store that lost writes has an earlier pool as a whole.
+func (h *Holder) outdated(p *Pool) bool { return p != nil && p.All > 0 && p.Version < h.version }

@@ -7,8 +7,8 @@ import (
 )
 
 // putParts puts the parts of a pool. In a world where requests are lost some may be missing, or come when others have been put.
-func (w *world) putParts(next, before *Pool) {
-	for _, one := range next.Split(before) {
+func (w *world) putParts(parts []Part) {
+	for _, one := range parts {
 		at := [2]int{one.Part, one.Of}
 		record, err := one.Pool.Encode()
 		if err != nil {
@@ -53,6 +53,7 @@ func TestAPartSaysWhatThePoolSays(t *testing.T) {
 	for i := range reports {
 		reports[i] = Report{Format: format, ID: fmt.Sprint("pod-", i), Count: 1, Demands: []Demand{{Resource: rate, Total: 1000, Want: float64(i)}}}
 	}
+	reports[0].Demands[0].Want, reports[0].Demands[0].Holds = 0, 5
 	few := Divide(nil, reports[:70], now, 10*time.Second, 0)
 	many := Divide(few, reports, now.Add(time.Second), 10*time.Second, 0)
 	if few.Parts != 4 || many.Parts != 16 {
@@ -79,12 +80,20 @@ func TestAPartSaysWhatThePoolSays(t *testing.T) {
 		for _, of := range []int{4, 16} {
 			part := parts[of][PartOf(id, of)-1]
 			got, want := part.Pod(id), many.Pod(id)
-			if got == nil || got.Share(0) != want.Share(0) || got.Until != want.Until || got.Count != want.Count {
+			if got == nil || got.Share(0) != want.Share(0) || got.Until != want.Until || got.Count != want.Count || got.Was != nil {
 				t.Errorf("in its part of %d, %s has %+v, want %+v", of, id, got, want)
 			}
 			if part.Live() != 300 || part.Version != many.Version || part.Parts != 16 || part.At != many.At || len(part.Resources) != 1 {
 				t.Errorf("the part of %d of %s is of %d processes, version %d, %d parts", of, id, part.Live(), part.Version, part.Parts)
 			}
+		}
+	}
+	for _, wild := range []*Pool{{Parts: maxParts + 1}, {Parts: -1}, {All: MaxPods + 1}, {All: -1}} {
+		wild.Format, wild.Length = format, 1
+		if record, err := wild.Encode(); err != nil {
+			t.Error(err)
+		} else if _, err := ParsePool(record); err == nil {
+			t.Errorf("%d parts and %d processes are read", wild.Parts, wild.All)
 		}
 	}
 	same := Divide(many, reports, now.Add(2*time.Second), 10*time.Second, 0)
@@ -126,6 +135,24 @@ func TestALargeFleetIsDividedLessOftenOnDemand(t *testing.T) {
 	}{{1, time.Second}, {64, time.Second}, {250, time.Second}, {500, 2 * time.Second}, {750, 3 * time.Second}, {10_000, 3 * time.Second}} {
 		if got := (&Pool{All: c.live}).sooner(24 * time.Second); got != c.want {
 			t.Errorf("%d processes: %v, want %v", c.live, got, c.want)
+		}
+	}
+}
+
+// A process whose part is of an earlier division than it goes by has the whole pool read.
+func TestAnEarlierPartIsNotTheLastWord(t *testing.T) {
+	h := holder(wants(10))
+	h.Heard(0, noon, pool(8, 40, Resource{}))
+	for _, c := range []struct {
+		version uint64
+		all     int
+		age     time.Duration
+		due     bool
+	}{{8, 70, 0, false}, {9, 70, 0, false}, {7, 70, 0, true}, {7, 0, 0, false}, {8, 70, lease * 3 / 8, true}, {8, 70, lease*3/8 - 1000, false}} {
+		p := pool(c.version, 40, Resource{})
+		p.All = c.all
+		if got := h.Due(noon.Add(c.age), p, 1); got != c.due {
+			t.Errorf("%+v is due: %v", c, got)
 		}
 	}
 }

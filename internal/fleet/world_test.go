@@ -238,7 +238,6 @@ func (p *simPod) divide(seen *Pool, asked clock.Instant, then time.Time) {
 				}
 				s.pool, s.version = record, s.version+1
 				p.w.divisions++
-				p.w.putParts(next, pool)
 			}
 			p.w.bytes += len(record) + len(s.pool)
 			b.now, b.pool = p.w.storeNow(), s.pool
@@ -249,6 +248,9 @@ func (p *simPod) divide(seen *Pool, asked clock.Instant, then time.Time) {
 				return
 			}
 			p.hear(again, b.now, p.parse(b.pool))
+			if parts := next.Split(pool); b.swapped && len(parts) > 0 {
+				request(p, func() bool { p.w.putParts(parts); return true }, func(bool, bool) {})
+			}
 		})
 	})
 }
