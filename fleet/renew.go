@@ -136,7 +136,7 @@ func partKey(m *Member) string {
 	return fleet.PartKey(m.o.Name, fleet.PartOf(m.o.ID, m.pool.Parts), m.pool.Parts)
 }
 
-// read takes overrides and pool from an answer. A part that can't be read is none.
+// read takes overrides and pool from an answer. A part that can't be read counts as missing.
 func (m *Member) read(r *Result) (*fleet.Pool, error) {
 	m.follow(r)
 	key := partKey(m)

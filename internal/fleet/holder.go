@@ -336,7 +336,7 @@ func (h *Holder) lacks(p *Pool) bool {
 }
 
 // settled is how many reports a process makes until it renews less often: others that begin with it wait for what it does not need.
-const settled = 4
+const settled = 5
 
 // Next returns when to renew, never before now. U is a draw from [0, 1), one for each renewal. Ordinarily that is
 // a third of a lease after the last report, and a sixth of one before its lease ends. A process that has no share yet, that has just begun, or for whose report others

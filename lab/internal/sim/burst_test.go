@@ -16,7 +16,7 @@ func TestTheWorstSecondOfSmallShares(t *testing.T) {
 		quiet       time.Duration // before that moment
 		least, most int64         // attempts in the worst second of all seeds; docs/fleet.md says the most
 	}{
-		{"while all call", 0, 1050, 1130},
+		{"while all call", 0, 1050, 1140},
 		{"after a second without a call", time.Second, 1150, 1225},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
