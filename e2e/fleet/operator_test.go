@@ -32,7 +32,7 @@ func TestAnOperatorOnEachStore(t *testing.T) {
 				code int
 				want string
 			}{
-				{"fleet status --fleet shop", 0, "fleet shop: 1 members"},
+				{"fleet status --fleet shop", 0, "fleet shop: 1 member,"},
 				{"fleet status --fleet shpo", 1, "the store has shop, shop.eu; did you mean --fleet shop?"},
 				{"fleet status --fleet zebra", 1, "the store has shop, shop.eu\n"},
 				{"override payments observe --for 5m --why INC-0 --fleet shopeu", 0, "did you mean --fleet shop"},
