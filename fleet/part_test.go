@@ -57,6 +57,7 @@ func takeTurn(t *testing.T, s fleet.Store) {
 // their shares nevertheless.
 func TestALargeFleetDoesWithoutPartsAndTurns(t *testing.T) {
 	const members = 70
+	few := testing.Short() // seventy processes take the race detector some seconds
 	after := func(d time.Duration, do func(b *fleet.Batch)) func(*fleet.Batch) error {
 		from := time.Now().Add(d)
 		return func(b *fleet.Batch) error {
@@ -113,6 +114,9 @@ func TestALargeFleetDoesWithoutPartsAndTurns(t *testing.T) {
 		}, false, 6},
 		{"it is always the turn of a process that is stopped", func() func(*fleet.Batch) error { return after(0, func(*fleet.Batch) {}) }, true, 6},
 	} {
+		if few && c.turns == 6 && c.fact != "parts can't be put" {
+			continue
+		}
 		t.Run(c.fact, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				memory := fleettest.NewMemory()
@@ -123,7 +127,7 @@ func TestALargeFleetDoesWithoutPartsAndTurns(t *testing.T) {
 				}
 				time.Sleep(10 * time.Second)
 				turns, pools := store.turns.Load(), store.pools.Load()
-				for range 40 {
+				for range 20 {
 					for range 5 {
 						time.Sleep(200 * time.Millisecond)
 						if c.stuck {
@@ -143,7 +147,7 @@ func TestALargeFleetDoesWithoutPartsAndTurns(t *testing.T) {
 					}
 				}
 				turns, pools = store.turns.Load()-turns, store.pools.Load()-pools
-				if most := c.turns * pools; turns > most || pools < 5 || pools > 100 {
+				if most := c.turns * pools; turns > most || pools < 3 || pools > 100 {
 					t.Errorf("%d turns were taken for %d pools, want at most %d", turns, pools, most)
 				}
 			})
