@@ -108,7 +108,7 @@ func TestADependencyLeavesTheFileAndCaddyInOneReload(t *testing.T) {
 	s.log = "file " + filepath.Join(s.dir, "log")
 	until := func(fact string, so func() bool) {
 		t.Helper()
-		for end := time.Now().Add(20 * time.Second); !so(); time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(20 * time.Second); !so(); <-time.After(20 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal(fact)
 			}
