@@ -77,7 +77,8 @@ const (
 	insertRelay   = `INSERT INTO {relay} (id, version, token, owner, until, changes) VALUES (1, {version}, 0, '', 0, 0) ON CONFLICT (id) DO NOTHING`
 	selectVersion = `SELECT version FROM {relay} WHERE id = 1`
 
-	acquire = `UPDATE {relay} SET token = token + 1, owner = ?, until = {now} + ? WHERE id = 1 AND (until <= {now} OR until > {now} + ?) RETURNING token`
+	// A token is never that of another lease, also where a replica took over that does not know the last ones.
+	acquire = `UPDATE {relay} SET token = CASE WHEN token < {now} THEN {now} ELSE token + 1 END, owner = ?, until = {now} + ? WHERE id = 1 AND (until <= {now} OR until > {now} + ?) RETURNING token`
 	left    = `SELECT version, until - {now} FROM {relay} WHERE id = 1`
 	renew   = `UPDATE {relay} SET until = {now} + ? WHERE id = 1 AND token = ?`
 	release = `UPDATE {relay} SET until = 0 WHERE id = 1 AND token = ?`

@@ -148,7 +148,9 @@ func (r *Relay) Run(ctx context.Context) error {
 	defer r.running.Store(false)
 	for ctx.Err() == nil {
 		asked := time.Now()
-		token, left, err := r.rows.acquire(ctx, r.options.Owner, r.options.Lease)
+		limited, cancel := context.WithTimeout(ctx, r.options.Lease) // the server may be gone, and the connection not know it
+		token, left, err := r.rows.acquire(limited, r.options.Owner, r.options.Lease)
+		cancel()
 		switch {
 		case errors.Is(err, ErrNewer):
 			return err
