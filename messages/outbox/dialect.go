@@ -85,11 +85,11 @@ const (
 	lock    = `UPDATE {relay} SET changes = changes + 1 WHERE id = 1`
 	fence   = lock + ` AND token = ?`
 
-	selectWaiting = `SELECT seq, id, topic, aggregate, payload, headers, attempts FROM {table} w
+	selectWaiting = `SELECT seq, id, topic, aggregate, payload, headers, attempts, created FROM {table} w
 		WHERE state = 0 AND (aggregate = '' OR NOT EXISTS (SELECT 1 FROM {table} a WHERE a.state = 2 AND a.aggregate = w.aggregate))
 		AND seq NOT IN ({list}) ORDER BY seq LIMIT ?`
-	deletePublished = `DELETE FROM {table} WHERE seq IN ({list})`
-	keepPublished   = `UPDATE {table} SET state = 1, due = {now} + ? WHERE seq IN ({list})`
+	deletePublished = `DELETE FROM {table} WHERE seq IN ({list}) AND created <= ?`
+	keepPublished   = `UPDATE {table} SET state = 1, due = {now} + ? WHERE seq IN ({list}) AND created <= ?`
 	deleteKept      = `DELETE FROM {table} WHERE seq IN (SELECT seq FROM {table} WHERE state = 1 AND due <= {now} ORDER BY due LIMIT ?)`
 
 	setAside    = `UPDATE {table} SET state = 2, due = CASE WHEN CAST(? AS bigint) = 0 THEN 0 ELSE {now} + ? END, attempts = ?, failure = ? WHERE seq = ? AND state = 0`

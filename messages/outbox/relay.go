@@ -88,6 +88,7 @@ type Relay struct {
 
 	// These belong to Run.
 	unmarked  []int64   // confirmed, and the database does not know it
+	newest    int64     // when the newest that was confirmed was created
 	ahead     []*row    // read while the batch before was published
 	limit     int       // how many rows to read
 	fruitless int       // rounds in a row in which nothing could be published
