@@ -144,7 +144,7 @@ func (r *Relay) batch(ctx context.Context, h *holding) (batch []*row, held bool,
 // database's clock was set back.
 func (r *Relay) longest() time.Duration {
 	const most = 365 * 24 * time.Hour // what is added to a time has to be a time
-	return min(max(r.options.Backoff.Delay(1000, 0, 1), time.Millisecond), most)
+	return min(max(r.options.Backoff.Delay(1000, 0, 1), longestAside), most)
 }
 
 // adapt sets how many rows to read next: of large messages the database need not send what
