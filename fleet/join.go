@@ -68,6 +68,7 @@ type Member struct {
 	heard   time.Time    // of the store's clock, at the last answer
 	at      time.Time    // of the process's, when it came
 	pool    *fleet.Pool  // that was read last
+	parts   []fleet.Part // of the pool that it has divided, until they are put
 	force   fleet.Shares // in force
 	amounts amounts      // the same, by resource
 	facts   gathered

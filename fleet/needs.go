@@ -91,7 +91,7 @@ func (m *Member) release(n *need) {
 	}
 	apart := fleet.New(m.o.ID, m.o.Lease)
 	n.rate = 0
-	if apart.Falling(n.measure(m.now(), nil, nil)); n.limits == 0 {
+	if apart.Fit(n.measure(m.now(), nil, nil)); n.limits == 0 {
 		n.via.Lease(nil)
 		return
 	}

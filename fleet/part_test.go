@@ -215,3 +215,78 @@ func TestProcessesThatBeginTogetherSoonHaveAShareEach(t *testing.T) {
 		})
 	}
 }
+
+// watched is the store of one process, which looks at what that has in force when it divides.
+type watched struct {
+	fleet.Store
+	of      atomic.Pointer[pod]
+	divided time.Time    // until when it had shares when it divided
+	puts    atomic.Int64 // of parts
+	late    atomic.Int64 // of these, before its own shares were in force
+}
+
+func (w *watched) Do(ctx context.Context, b fleet.Batch) (fleet.Result, error) {
+	if p := w.of.Load(); p != nil {
+		switch until := p.Status().Until; {
+		case b.Swap != nil && b.Swap.Key == internal.PoolKey("gabion"):
+			w.divided = until
+		case slices.ContainsFunc(b.Puts, isPart):
+			w.puts.Add(1)
+			if !until.After(w.divided) {
+				w.late.Add(1)
+			}
+		}
+	}
+	return w.Store.Do(ctx, b)
+}
+
+// parts returns in how many parts the pool is, and how many the store has.
+func parts(t *testing.T, s fleet.Store) (is, there int) {
+	t.Helper()
+	r, err := s.Do(t.Context(), fleet.Batch{Get: []string{internal.PoolKey("gabion")}, List: "gabion/part/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := internal.ParsePool(r.Items[internal.PoolKey("gabion")].Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pool.Parts, len(r.Items) - 1
+}
+
+// Who divides has its own shares before it puts the parts for others, and parts of a number that is no longer go after a lease.
+func TestPartsComeAfterOwnSharesAndGoWithTheirNumber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := fleettest.NewMemory()
+		pods, stores := make([]*pod, 70), make([]*watched, 70)
+		for i := range pods {
+			stores[i] = &watched{Store: memory}
+			pods[i] = join(t, stores[i], shared())
+			stores[i].of.Store(pods[i])
+		}
+		time.Sleep(10 * time.Second)
+		var puts, late int64
+		for _, s := range stores {
+			puts, late = puts+s.puts.Load(), late+s.late.Load()
+		}
+		if puts == 0 || late > 0 {
+			t.Errorf("parts were put %d times, %d times before own shares", puts, late)
+		}
+		if is, there := parts(t, memory); is != 4 || there != 4 {
+			t.Errorf("%d parts are there of %d, want 4", there, is)
+		}
+		for _, p := range pods[20:] {
+			p.Close()
+		}
+		for range 100 {
+			if is, _ := parts(t, memory); is == 0 {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(11 * time.Second)
+		if is, there := parts(t, memory); is != 0 || there != 0 {
+			t.Errorf("%d parts are there of %d, want none", there, is)
+		}
+	})
+}

@@ -80,7 +80,7 @@ func (m *Member) stillHangs() bool {
 func (m *Member) renew(ctx context.Context) {
 	now := m.now()
 	m.measure(now)
-	if s, lower := m.holder.Falling(m.needs.demands); lower {
+	if s, lower := m.holder.Fit(m.needs.demands); lower {
 		m.enforce(s) // before it is reported
 		m.measure(m.now())
 	}
@@ -104,6 +104,7 @@ func (m *Member) renew(ctx context.Context) {
 	m.enforce(m.holder.Heard(asked, r.Now, pool))
 	m.learn(pool)
 	m.answered()
+	putParts(ctx, m)
 }
 
 // report puts the report, and reads the process's part of the pool and the overrides: all that a renewal needs, in one round trip.
@@ -153,7 +154,7 @@ func (m *Member) divide(ctx context.Context, asked clock.Instant, r Result, seen
 	key := fleet.PoolKey(m.o.Name)
 	if seen.Crowded() {
 		turn := r.Items[fleet.TurnKey(m.o.Name)]
-		if fleet.Busy(turn.Value, seen, r.Now, m.o.Lease) {
+		if m.holder.Busy(turn.Value, seen, r.Now) {
 			m.holder.Behind()
 			return asked, r, seen, nil
 		}
@@ -194,22 +195,27 @@ func (m *Member) divide(ctx context.Context, asked clock.Instant, r Result, seen
 		return asked, r, nil, err
 	}
 	if r.Swapped {
-		putParts(ctx, m, next.Split(old))
+		m.parts = next.Split(old)
 		return asked, r, next, nil
 	}
 	pool, err := poolIn(&r, key)
 	return asked, r, pool, err
 }
 
-// putParts puts the parts of a pool. If it fails, others read the whole.
-func putParts(ctx context.Context, m *Member, parts []fleet.Part) {
+// putParts puts the parts of the pool that the process has divided, once its own shares are in force. If it fails, others read
+// the whole. Parts of a number that is no longer are for those that look there once more: they last for one lease.
+func putParts(ctx context.Context, m *Member) {
 	var b Batch
-	for _, one := range parts {
+	for _, one := range m.parts {
+		lasts := remembered * m.o.Lease
+		if one.Of != one.Pool.Parts {
+			lasts = m.o.Lease
+		}
 		if value, err := one.Pool.Encode(); err == nil { // it is smaller than the pool
-			b.Puts = append(b.Puts, Put{Key: fleet.PartKey(m.o.Name, one.Part, one.Of), Value: value, Lasts: remembered * m.o.Lease})
+			b.Puts = append(b.Puts, Put{Key: fleet.PartKey(m.o.Name, one.Part, one.Of), Value: value, Lasts: lasts})
 		}
 	}
-	if len(b.Puts) > 0 {
+	if m.parts = nil; len(b.Puts) > 0 {
 		_, _, _ = m.ask(ctx, b)
 	}
 }
@@ -279,6 +285,6 @@ func settle(m *Member) {
 func (m *Member) alone() fleet.Shares {
 	m.measure(m.now())
 	apart := fleet.New(m.o.ID, m.o.Lease)
-	apart.Falling(m.needs.demands)
+	apart.Fit(m.needs.demands)
 	return apart.Failed(0)
 }

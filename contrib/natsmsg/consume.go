@@ -182,6 +182,15 @@ func (s *subscription) room() int {
 	return n
 }
 
+// rest is for how many messages there is room at all, where everything that is here waits for others of
+// its order: messages of other orders don't stand still for these. It may be few, so it is not asked after each.
+func (s *subscription) rest() int {
+	if !s.hand.stands() {
+		return 0
+	}
+	return s.crew.limit() - s.hand.count()
+}
+
 // often is how often it is looked what is due, at least.
 const often = 100 * time.Millisecond
 
@@ -219,6 +228,7 @@ func (s *subscription) look(ctx context.Context) {
 		s.ends.tell(it, plain(it.said))
 	}
 	s.request(now)
+	s.pull.ask(now, s.rest)
 	if why, yes := s.pull.doubtful(); yes {
 		s.verify(ctx, why)
 	}

@@ -59,6 +59,13 @@ func (h *hand) count() int {
 	return len(h.all)
 }
 
+// stands reports whether all that it has waits for others of its order, or is worked on.
+func (h *hand) stands() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ordered && len(h.ready) == 0
+}
+
 // add keeps a delivery, and reports whether it does: a closed hand does not. Who has the message
 // already answers for this delivery too.
 func (h *hand) add(it *item, p place) bool {

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/gabion-go/gabion/messages/consumer"
+	"github.com/gabion-go/gabion/messages/inbox"
 	"github.com/gabion-go/gabion/messages/message"
 )
 
@@ -102,5 +103,59 @@ func TestOrderIsKeptOverARestart(t *testing.T) {
 	r.settled()
 	if got := strings.Join(j.all(), " "); got != "order-0 order-1 order-2 order-3 order-4" {
 		t.Errorf("%s", got)
+	}
+}
+
+// A key whose messages wait stops no other as long as there is room, and never has more here than there is room for.
+func TestAKeyThatStandsStillStopsNoOtherWhileThereIsRoom(t *testing.T) {
+	const slots, ahead, others = 8, 20, 30
+	for _, c := range []struct {
+		fact    string
+		stuck   int // messages of the key
+		givenUp int // of them, before others go on
+	}{
+		{"fewer messages wait than are kept", ahead, 0},
+		{"more wait, and others go on once some are given up", 2 * ahead, 2*ahead - slots - ahead + 1},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			r := newRig(t)
+			r.options.Order, r.options.Ahead = bySubject, ahead
+			for i := range c.stuck + others {
+				key := "stuck"
+				if i >= c.stuck {
+					key = "other"
+				}
+				r.publish("orders."+key, "", message.Key, fmt.Sprint(i))
+			}
+			var done atomic.Int32
+			gate := make(chan error)
+			r.consume(func(ctx context.Context) error {
+				if consumer.MessageFrom(ctx).Order == "stuck" {
+					select {
+					case err := <-gate:
+						return err
+					case <-ctx.Done():
+						return errAway
+					}
+				}
+				done.Add(1)
+				return nil
+			})
+			if c.givenUp > 0 {
+				r.eventually("all are here that there is room for", func() bool { return r.info().NumAckPending == slots+ahead })
+				if n := done.Load(); n > 0 {
+					t.Errorf("%d others are done", n)
+				}
+			}
+			for range c.givenUp {
+				gate <- inbox.Reject(errAway)
+			}
+			r.eventually("the others are done", func() bool { return done.Load() == others })
+			if n := r.info().NumAckPending; n > slots+ahead {
+				t.Errorf("%d messages are here, and there is room for %d", n, slots+ahead)
+			}
+			close(gate)
+			r.settled()
+		})
 	}
 }

@@ -38,7 +38,7 @@ type Share struct {
 
 // Holder is one process's side of a fleet. Its methods are for one goroutine. A renewal is:
 //
-//	shares, lower := h.Falling(demands)      // in force before anything is sent
+//	shares, lower := h.Fit(demands)          // in force before anything is sent
 //	report := h.Report(now, demands)         // put it, and read the pool: asked is now
 //	pool := …                                // what the store has; nil if it has none
 //	if h.Due(storeNow, pool, u) { … }        // list the reports, Divide, and swap; whose swap fails reads again
@@ -113,16 +113,10 @@ func (h *Holder) Version() uint64 { return h.version }
 // gap is the least time between two reports that are not due: a twelfth of a lease.
 func (h *Holder) gap() time.Duration { return h.length / 12 }
 
-// Falling lowers what h holds to the totals that the process knows. What it returns must be in force before the next
+// Fit lowers what h holds to the totals that the process knows. What it returns must be in force before the next
 // report is sent, and Used of the report's demands must be read after that. It reports whether a share became smaller.
-func (h *Holder) Falling(demands []Demand) (Shares, bool) {
+func (h *Holder) Fit(demands []Demand) (_ Shares, lower bool) {
 	h.demands = demands
-	lower := h.fit()
-	return h.Shares(), lower
-}
-
-// fit lowers what h holds to the totals that the process knows. It reports whether something became less.
-func (h *Holder) fit() (lower bool) {
 	for i := range h.demands {
 		d := &h.demands[i]
 		held := h.holds[d.Resource]
@@ -130,7 +124,7 @@ func (h *Holder) fit() (lower bool) {
 			h.holds[d.Resource], lower = fits, true
 		}
 	}
-	return lower
+	return h.Shares(), lower
 }
 
 // giveBack lowers what h holds to what it needs, where others want more. It reports whether something became less. It is for
@@ -364,26 +358,4 @@ func (h *Holder) Next(now clock.Instant, u float64) clock.Instant {
 		}
 	}
 	return max(now, h.sent.Add(wait))
-}
-
-// Due reports that the process should divide the pool that it just read, nil without one. U is a draw from
-// [0, 1). A pool is due when a quarter of a lease has passed. Then some eight processes of the fleet try in
-// an interval, however many there are; one that is half as old again is divided by anyone who sees it. A
-// process that has no share, or less than it could have, or wants a resource that is new, divides earlier, and the whole fleet
-// does not do so more than 24 times in a lease.
-func (h *Holder) Due(storeNow time.Time, p *Pool, u float64) bool {
-	if p == nil {
-		return true
-	}
-	age, interval := p.Age(storeNow), h.length/4
-	pod := p.Pod(h.id)
-	switch {
-	case age < -h.length/tolerance || h.outdated(p): // the store's clock stepped back, or the whole pool has to be read
-		return true
-	case age >= interval*3/2:
-		return true
-	case age >= interval && u*float64(p.Live()) < 8:
-		return true
-	}
-	return age >= p.sooner(h.length) && (pod == nil || pod.Until <= 0 || h.hungry() || h.lacks(p))
 }

@@ -113,7 +113,7 @@ func TestWhatAProcessHoldsIsWhatItReports(t *testing.T) {
 		{"a tenth of what it did not name, while the store is away", wants(10), []step{hear(pool(7, 40, Resource{})), lose, func(h *Holder) Shares {
 			all := h.demands
 			h.Report(2*second, nil)
-			s, _ := h.Falling(all)
+			s, _ := h.Fit(all)
 			return s
 		}}, 4 * second, 0, 10, 10},
 		{"a tenth more than it needs stays", wants(37), []step{hear(pool(7, 40, short)), hear(pool(7, 40, short))}, second, 40, 0, 40},
@@ -121,7 +121,7 @@ func TestWhatAProcessHoldsIsWhatItReports(t *testing.T) {
 		{"what it needs of whole numbers is whole", Demand{Resource: "r", Total: 100, Want: 3.2, Whole: true}, []step{hear(pool(7, 40, short)), hear(pool(7, 40, short))}, second, 4, 0, 4},
 		{"the least of its policy stays", Demand{Resource: "r", Total: 100, Want: 1, Least: 5}, []step{hear(pool(7, 40, short)), hear(pool(7, 40, short))}, second, 5, 0, 5},
 		{"what it held last stays, though it needs less by then", wants(10), []step{hear(pool(7, 40, short)), lose, func(h *Holder) Shares {
-			s, _ := h.Falling(h.demands)
+			s, _ := h.Fit(h.demands)
 			return s
 		}}, 5 * second, 40, 40, 40},
 		{"what it had without the store is no share when the store is back", Demand{Resource: "r", Total: 100, Lost: 0.5}, []step{hear(pool(7, 4, Resource{})), lose, func(h *Holder) Shares {
@@ -142,7 +142,7 @@ func TestWhatAProcessHoldsIsWhatItReports(t *testing.T) {
 		{"what it held without the store stays, until a pool has a share for it", wants(10), []step{hear(pool(7, 40, Resource{})), lose, hear(without)}, 4 * second, 40, 40, 40},
 		{"nothing of what a report did not name, though it wants it again", wants(10), []step{hear(pool(7, 40, Resource{})), func(h *Holder) Shares {
 			h.Report(second, nil)
-			s, _ := h.Falling([]Demand{wants(10)})
+			s, _ := h.Fit([]Demand{wants(10)})
 			return s
 		}}, second, 0, 0, 0},
 		{"nothing after it left", wants(10), []step{hear(pool(7, 40, Resource{})), lose, func(h *Holder) Shares { h.Leave(second); return h.Shares() }}, second, 0, 0, 0},
@@ -286,14 +286,14 @@ func TestWhenToRenew(t *testing.T) {
 func TestASmallerTotalIsInForceBeforeItIsReported(t *testing.T) {
 	h := holder(wants(10))
 	h.Heard(0, noon, pool(7, 40, Resource{}))
-	if _, lower := h.Falling([]Demand{{Resource: "r", Total: 100, Want: 10}}); lower {
+	if _, lower := h.Fit([]Demand{{Resource: "r", Total: 100, Want: 10}}); lower {
 		t.Error("the same total makes a share smaller")
 	}
 	half := []Demand{{Resource: "r", Total: 50, Want: 10}}
-	if s, lower := h.Falling(half); !lower || s.Amounts[0].Amount != 20 {
+	if s, lower := h.Fit(half); !lower || s.Amounts[0].Amount != 20 {
 		t.Errorf("half of the total: %v, and smaller: %v; want 20 and true", s.Amounts[0].Amount, lower)
 	}
-	if _, lower := h.Falling(half); lower {
+	if _, lower := h.Fit(half); lower {
 		t.Error("it becomes smaller twice")
 	}
 }

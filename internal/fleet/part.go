@@ -102,28 +102,9 @@ func NewTurn(id string, storeNow time.Time) []byte {
 	return b
 }
 
-// Busy reports whether another process divides the pool that p is, or of which it is a part, as a record says. One that
-// has not ended after a twelfth of a lease is not waited for, nor is any where the pool is as old as half of one, nor a record that
-// makes no sense.
-func Busy(turn []byte, p *Pool, storeNow time.Time, length time.Duration) bool {
-	var t Turn
-	if json.Unmarshal(turn, &t) != nil || p != nil && (t.At <= p.At || p.Age(storeNow) > length/2) {
-		return false
-	}
-	age := storeNow.Sub(time.UnixMicro(t.At))
-	return age >= 0 && age < length/12
-}
-
 // Crowded reports whether processes take turns to divide p: where the fleet is large, or as long as it has no pool, so
 // that it may be.
 func (p *Pool) Crowded() bool { return p == nil || p.Parts > 0 }
-
-// sooner is the least age at which a process may have a pool divided anew because it wants more: more in a large fleet,
-// where that costs more.
-func (p *Pool) sooner(length time.Duration) time.Duration {
-	const few = 250
-	return min(length/24*time.Duration(max(p.Live(), few))/few, length/8)
-}
 
 // split says in how many parts p is put, after the pool before it, which may be nil.
 func (p *Pool) split(before *Pool) {

@@ -106,6 +106,7 @@ func TestProcessesOfALargeFleetTakeTurns(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	at := func(d time.Duration) int64 { return now.Add(d).UnixMicro() }
 	const length = 12 * time.Second
+	h := New("pod", length)
 	for _, c := range []struct {
 		fact string
 		turn []byte
@@ -121,7 +122,7 @@ func TestProcessesOfALargeFleetTakeTurns(t *testing.T) {
 		{"the clock has stepped back", NewTurn("a", now.Add(time.Second)), nil, false},
 		{"it is not a turn", []byte("x"), nil, false},
 	} {
-		if got := Busy(c.turn, c.pool, now, length); got != c.busy {
+		if got := h.Busy(c.turn, c.pool, now); got != c.busy {
 			t.Errorf("%s: busy is %v", c.fact, got)
 		}
 	}

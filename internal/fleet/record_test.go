@@ -109,7 +109,7 @@ func FuzzRecords(f *testing.F) {
 		h := New(r.ID, lease)
 		h.Report(0, r.Demands)
 		h.Heard(0, at, next)
-		h.Falling(r.Demands)
+		h.Fit(r.Demands)
 		h.Report(1, r.Demands)
 	})
 }

@@ -160,7 +160,7 @@ func (p *simPod) tick() {
 
 func (p *simPod) renew(asked clock.Instant) {
 	p.busy = true
-	p.shares, _ = p.h.Falling(p.demands)
+	p.shares, _ = p.h.Fit(p.demands)
 	report, err := p.h.Report(asked, p.demands).Encode()
 	if err != nil {
 		p.w.t.Fatal(err)

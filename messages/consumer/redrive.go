@@ -73,7 +73,9 @@ func (c *redriving) run(ctx context.Context) error {
 		if free > 0 {
 			var taken []deadletter.Lease
 			err := unpanicked(func() (err error) {
-				taken, again, err = orders.Take(ctx, c.options.Group, free, r.Lease)
+				limited, cancel := context.WithTimeout(ctx, r.Lease) // later all that it brings is lost
+				defer cancel()
+				taken, again, err = orders.Take(limited, c.options.Group, free, r.Lease)
 				return err
 			})
 			if err != nil && ctx.Err() == nil {

@@ -128,7 +128,7 @@ func TestARedriveWithNegativeTimesDoesNotSpin(t *testing.T) {
 		defer cancel()
 		a := &asked{Context: ctx}
 		turns := 0
-		o := orders{take: func() ([]deadletter.Lease, time.Duration, error) {
+		o := orders{take: func(context.Context) ([]deadletter.Lease, time.Duration, error) {
 			if turns++; turns > 1000 {
 				cancel()
 			}
@@ -143,13 +143,13 @@ func TestARedriveWithNegativeTimesDoesNotSpin(t *testing.T) {
 
 // orders is a store of letters of which each test makes its own.
 type orders struct {
-	take   func() ([]deadletter.Lease, time.Duration, error)
+	take   func(context.Context) ([]deadletter.Lease, time.Duration, error)
 	extend func() error
 	settle func(deadletter.Verdict) error
 }
 
-func (o orders) Take(context.Context, string, int, time.Duration) ([]deadletter.Lease, time.Duration, error) {
-	return o.take()
+func (o orders) Take(ctx context.Context, _ string, _ int, _ time.Duration) ([]deadletter.Lease, time.Duration, error) {
+	return o.take(ctx)
 }
 func (o orders) Extend(context.Context, deadletter.Lease, time.Duration) error { return o.extend() }
 func (o orders) Settle(_ context.Context, _ deadletter.Lease, v deadletter.Verdict) error {
@@ -166,7 +166,7 @@ func TestARedriveSurvivesAStoreThatPanics(t *testing.T) {
 		defer cancel()
 		m, taken, settled := order(1), 0, 0
 		o := orders{
-			take: func() ([]deadletter.Lease, time.Duration, error) {
+			take: func(context.Context) ([]deadletter.Lease, time.Duration, error) {
 				switch taken++; taken {
 				case 1:
 					panic("taking")
@@ -186,6 +186,25 @@ func TestARedriveSurvivesAStoreThatPanics(t *testing.T) {
 		}, consumer.Redrive{Workers: 1})
 		if taken < 3 || settled != 1 {
 			t.Errorf("taken %d times, settled %d times; the work ended by %v", taken, settled, cause)
+		}
+	})
+}
+
+// A store that gives no answer, as on a connection whose server is gone, is asked again.
+func TestARedriveAsksAStoreAgainThatGivesNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newDesk(t, unguarded, consumer.Options{})
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		taken := 0
+		_ = k.Redrive(ctx, orders{take: func(ctx context.Context) ([]deadletter.Lease, time.Duration, error) {
+			if taken++; taken == 1 {
+				<-ctx.Done()
+			}
+			return nil, 0, ctx.Err()
+		}}, k.work, consumer.Redrive{})
+		if taken < 100 {
+			t.Errorf("asked %d times in five minutes", taken)
 		}
 	})
 }
@@ -316,7 +335,10 @@ func TestTheEndOfALetterIsStoredThoughTheRedriveIsStopped(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		letters, settled := k.letters.ordered, 0
 		_ = k.Redrive(ctx, settling{orders{
-			take:   func() (taken []deadletter.Lease, _ time.Duration, _ error) { taken, letters = letters, nil; return },
+			take: func(context.Context) (taken []deadletter.Lease, _ time.Duration, _ error) {
+				taken, letters = letters, nil
+				return
+			},
 			extend: func() error { return nil },
 			settle: func(deadletter.Verdict) error { settled++; return nil },
 		}, func(ctx context.Context) {

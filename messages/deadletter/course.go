@@ -229,6 +229,7 @@ type Taking struct {
 	suspect bool            // a letter is taken that was lost before: it may have ended its consumer
 	open    bool            // a letter is taken, or left
 	left    bool            // a letter is left, the first of which says how far the redrive is
+	least   time.Time       // when the first was put away that consumers have of the redrive before; zero without one
 }
 
 // Begin begins to choose up to most letters. Alive are the letters of the group that are taken.
@@ -237,12 +238,24 @@ func (c Course) Begin(most int, alive []Stored, now time.Time) *Taking {
 	for i := range alive {
 		r := &alive[i]
 		t.busy[r.Order] = true
-		if r.Drive == c.ID {
-			t.open, t.suspect = true, t.suspect || lostBefore(r.Failures)
-			t.Later = sooner(t.Later, max(r.Until.Sub(now), 1))
+		switch of := c.awaits(r); {
+		case !of && r.Drive != c.ID:
+			continue
+		case !of:
+			t.suspect = t.suspect || lostBefore(r.Failures)
+		case t.least.IsZero() || r.Kept.Before(t.least):
+			t.least = r.Kept
 		}
+		t.open, t.Later = true, sooner(t.Later, max(r.Until.Sub(now), 1))
 	}
 	return t
+}
+
+// awaits reports whether a letter that a consumer has of the redrive before is one of this one's if it waits again.
+func (c *Course) awaits(r *Stored) bool {
+	l := r.Letter
+	l.State = Waiting
+	return c.Picks(&l)
 }
 
 // Full reports whether no more letters need be offered.
@@ -272,6 +285,9 @@ func (t *Taking) Offer(l *Letter) {
 // zero is when something is ordered. Wait is that of [Course.Due].
 func (t *Taking) End(n int, wait time.Duration, now time.Time) (c Course, again time.Duration) {
 	c = t.course.Take(len(t.IDs), now)
+	if !t.least.IsZero() && t.least.Before(c.After) {
+		c.After = t.least
+	}
 	if !t.open {
 		c.State = Finished
 		return c.Stands(), 0

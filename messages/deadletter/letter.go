@@ -169,7 +169,7 @@ type DriveState uint8
 const (
 	Driving         DriveState = iota
 	Stopped                    // by an operator: what is left waits again
-	Finished                   // every letter was taken
+	Finished                   // every letter was done or failed
 	StoppedByItself            // because too few letters succeeded: what is left waits again
 )
 
@@ -247,8 +247,8 @@ type Store interface {
 	Count(ctx context.Context, q Query) ([]Tally, error)
 
 	// Order makes the redrive of a group, and returns it with its ID: of what the query picks and
-	// waits when it is ordered. The query is kept, and not the letters: what is put away later, or fails in
-	// the redrive, is not taken by it. While the group's redrive goes on, another is ErrBusy. Letters
+	// waits when it is ordered, or is with a consumer then and waits again. The query is kept, and not the letters: what is
+	// put away later, or fails in the redrive, is not taken by it. While the group's redrive goes on, another is ErrBusy. Letters
 	// that want a Resolution are left out: Count tells how many they are. A query that names one of
 	// them in IDs is ErrUnresolved, and orders nothing.
 	Order(ctx context.Context, q Query, d Drive) (Drive, error)

@@ -41,10 +41,13 @@ func (r *Relay) tellFailed(failed []verdict) {
 	}
 }
 
+// longestAside is how long rows rest that are moved out of the way, at most, unless the backoff is longer.
+const longestAside = 5 * time.Minute
+
 // moveOn says which rows rest when a full batch was tried and nothing confirmed: those that failed before, tried or not, and those that failed
 // alone. Else nothing behind a batch of messages that all fail would ever be read, and one topic that is down would stop all of
 // them. It parks nothing, since the broker may be to blame. untried reports whether there were rows that were not tried, so that
-// the next batch is worth a look at once. The more batches of these follow each other, the longer they rest: so they end.
+// the next batch is worth a look at once. The more batches of these follow each other, the longer they rest, also where the backoff does not grow: so they end.
 func (r *Relay) moveOn(batch []*row, cause error) (aside []verdict, untried bool) {
 	seen := map[string]bool{}
 	for _, x := range batch {
@@ -58,7 +61,7 @@ func (r *Relay) moveOn(batch []*row, cause error) (aside []verdict, untried bool
 		}
 		x.attempts = max(x.attempts, 1)
 		exponent := min(max(x.attempts-1, r.moved), 1000)
-		aside = append(aside, verdict{row: x, rest: max(r.options.Backoff.Delay(exponent, 0, rand.Float64()), time.Millisecond)})
+		aside = append(aside, verdict{row: x, rest: max(r.options.Backoff.Delay(exponent, 0, rand.Float64()), min(time.Duration(r.fruitless+1)*2*briefly, longestAside))})
 	}
 	return aside, untried
 }

@@ -77,18 +77,19 @@ const (
 	insertRelay   = `INSERT INTO {relay} (id, version, token, owner, until, changes) VALUES (1, {version}, 0, '', 0, 0) ON CONFLICT (id) DO NOTHING`
 	selectVersion = `SELECT version FROM {relay} WHERE id = 1`
 
-	acquire = `UPDATE {relay} SET token = token + 1, owner = ?, until = {now} + ? WHERE id = 1 AND (until <= {now} OR until > {now} + ?) RETURNING token`
+	// A token is never that of another lease, also where a replica took over that does not know the last ones.
+	acquire = `UPDATE {relay} SET token = CASE WHEN token < {now} THEN {now} ELSE token + 1 END, owner = ?, until = {now} + ? WHERE id = 1 AND (until <= {now} OR until > {now} + ?) RETURNING token`
 	left    = `SELECT version, until - {now} FROM {relay} WHERE id = 1`
 	renew   = `UPDATE {relay} SET until = {now} + ? WHERE id = 1 AND token = ?`
 	release = `UPDATE {relay} SET until = 0 WHERE id = 1 AND token = ?`
 	lock    = `UPDATE {relay} SET changes = changes + 1 WHERE id = 1`
 	fence   = lock + ` AND token = ?`
 
-	selectWaiting = `SELECT seq, id, topic, aggregate, payload, headers, attempts FROM {table} w
+	selectWaiting = `SELECT seq, id, topic, aggregate, payload, headers, attempts, created FROM {table} w
 		WHERE state = 0 AND (aggregate = '' OR NOT EXISTS (SELECT 1 FROM {table} a WHERE a.state = 2 AND a.aggregate = w.aggregate))
 		AND seq NOT IN ({list}) ORDER BY seq LIMIT ?`
-	deletePublished = `DELETE FROM {table} WHERE seq IN ({list})`
-	keepPublished   = `UPDATE {table} SET state = 1, due = {now} + ? WHERE seq IN ({list})`
+	deletePublished = `DELETE FROM {table} WHERE seq IN ({list}) AND created <= ?`
+	keepPublished   = `UPDATE {table} SET state = 1, due = {now} + ? WHERE seq IN ({list}) AND created <= ?`
 	deleteKept      = `DELETE FROM {table} WHERE seq IN (SELECT seq FROM {table} WHERE state = 1 AND due <= {now} ORDER BY due LIMIT ?)`
 
 	setAside    = `UPDATE {table} SET state = 2, due = CASE WHEN CAST(? AS bigint) = 0 THEN 0 ELSE {now} + ? END, attempts = ?, failure = ? WHERE seq = ? AND state = 0`

@@ -98,7 +98,7 @@ func (f *fake) waiting(_ context.Context, except []int64, limit int) (batch []*r
 	return batch, false, err
 }
 
-func (f *fake) published(_ context.Context, seqs []int64, _ time.Duration) error {
+func (f *fake) published(_ context.Context, seqs []int64, _ int64, _ time.Duration) error {
 	unlock, err := f.called("published")
 	defer unlock()
 	if err == nil {

@@ -88,6 +88,7 @@ type Relay struct {
 
 	// These belong to Run.
 	unmarked  []int64   // confirmed, and the database does not know it
+	newest    int64     // when the newest that was confirmed was created
 	ahead     []*row    // read while the batch before was published
 	limit     int       // how many rows to read
 	fruitless int       // rounds in a row in which nothing could be published
@@ -148,7 +149,9 @@ func (r *Relay) Run(ctx context.Context) error {
 	defer r.running.Store(false)
 	for ctx.Err() == nil {
 		asked := time.Now()
-		token, left, err := r.rows.acquire(ctx, r.options.Owner, r.options.Lease)
+		limited, cancel := context.WithTimeout(ctx, r.options.Lease) // the server may be gone, and the connection not know it
+		token, left, err := r.rows.acquire(limited, r.options.Owner, r.options.Lease)
+		cancel()
 		switch {
 		case errors.Is(err, ErrNewer):
 			return err

@@ -164,6 +164,32 @@ func TestRelayRestsWhileTheDatabaseIsDown(t *testing.T) {
 	}
 }
 
+// A deaf table gives no answer to the first that asks for the lease, as on a connection whose server is gone.
+type deaf struct {
+	*fake
+	asked int
+}
+
+func (d *deaf) acquire(ctx context.Context, owner string, length time.Duration) (int64, time.Duration, error) {
+	if d.asked++; d.asked == 1 {
+		<-ctx.Done()
+		return 0, 0, ctx.Err()
+	}
+	return d.fake.acquire(ctx, owner, length)
+}
+
+func TestADatabaseThatGivesNoAnswerIsAskedAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		x := newTrial(t, newFake("a1"), &broker{}, once, RelayOptions{})
+		x.relay.rows = &deaf{fake: x.fake}
+		x.start()
+		pass(time.Minute)
+		x.want("a1", "/")
+		x.stop()
+		x.wantTold("broken", "leads", "resigned")
+	})
+}
+
 func TestOneRelayLeads(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f, b := newFake(""), &broker{}

@@ -144,7 +144,7 @@ func (r *Relay) batch(ctx context.Context, h *holding) (batch []*row, held bool,
 // database's clock was set back.
 func (r *Relay) longest() time.Duration {
 	const most = 365 * 24 * time.Hour // what is added to a time has to be a time
-	return min(max(r.options.Backoff.Delay(1000, 0, 1), time.Millisecond), most)
+	return min(max(r.options.Backoff.Delay(1000, 0, 1), longestAside), most)
 }
 
 // adapt sets how many rows to read next: of large messages the database need not send what
@@ -165,13 +165,13 @@ func (r *Relay) overlap(ctx context.Context, h *holding, batch []*row) (confirme
 		confirmed, cause = r.publish(ctx, h, batch)
 		return confirmed, cause, r.mark(ctx)
 	}
-	marking, next, cut := r.unmarked, []*row(nil), false
+	marking, newest, next, cut := r.unmarked, r.newest, []*row(nil), false
 	r.unmarked = nil
 	func() {
 		var marked sync.WaitGroup
 		defer marked.Wait() // also if the publisher ends the goroutine
 		marked.Go(func() {
-			if err = r.markRows(ctx, marking); err == nil {
+			if err = r.markRows(ctx, marking, newest); err == nil {
 				next, cut, err = r.rows.waiting(ctx, seqsOf(batch), r.limit)
 			}
 		})
@@ -266,7 +266,7 @@ func (r *Relay) attempt(ctx context.Context, pending []*row) (confirmed int, lef
 		case err == nil:
 			x.confirmed = true
 			confirmed++
-			r.unmarked = append(r.unmarked, x.seq)
+			r.unmarked, r.newest = append(r.unmarked, x.seq), max(r.newest, x.created)
 		case r.refused(err):
 			refusal = err
 		default:
@@ -320,20 +320,20 @@ func (r *Relay) passing(err error) bool {
 
 // mark writes down what the broker has confirmed, also when ctx has ended.
 func (r *Relay) mark(ctx context.Context) error {
-	err := r.markRows(ctx, r.unmarked)
+	err := r.markRows(ctx, r.unmarked, r.newest)
 	if err == nil {
 		r.unmarked = r.unmarked[:0]
 	}
 	return err
 }
 
-func (r *Relay) markRows(ctx context.Context, seqs []int64) error {
+func (r *Relay) markRows(ctx context.Context, seqs []int64, newest int64) error {
 	if len(seqs) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
 	defer cancel()
-	return r.rows.published(ctx, seqs, r.options.Keep)
+	return r.rows.published(ctx, seqs, newest, r.options.Keep)
 }
 
 // briefly is the longest rest while the broker answers, if only with refusals: it may take the

@@ -15,7 +15,8 @@ import (
 type row struct {
 	Message
 	seq      int64
-	attempts int // how often it failed while others were confirmed
+	attempts int   // how often it failed while others were confirmed
+	created  int64 // by the database's clock
 
 	confirmed bool
 	err       error // the last one, nil if it was not tried
@@ -41,8 +42,9 @@ type rows interface {
 	// and not much more than maxBytes of payload, and whether that cut it short.
 	waiting(ctx context.Context, except []int64, limit int) (batch []*row, cut bool, err error)
 
-	// published removes rows, or keeps them for a while.
-	published(ctx context.Context, seqs []int64, keep time.Duration) error
+	// published removes rows that are no newer, or keeps them for a while. A replica that took over without the last rows
+	// may have numbered newer ones in the same way.
+	published(ctx context.Context, seqs []int64, newest int64, keep time.Duration) error
 
 	// setAside puts off what failed and what is behind it.
 	setAside(ctx context.Context, token int64, failed []verdict) (held bool, err error)
@@ -105,7 +107,7 @@ func (o *Outbox) waiting(ctx context.Context, except []int64, limit int) (batch 
 	for found.Next() {
 		r := new(row)
 		var headers []byte
-		if err := found.Scan(&r.seq, &r.ID, &r.Topic, &r.Aggregate, &r.Payload, &headers, &r.attempts); err != nil {
+		if err := found.Scan(&r.seq, &r.ID, &r.Topic, &r.Aggregate, &r.Payload, &headers, &r.attempts, &r.created); err != nil {
 			return nil, false, err
 		}
 		if r.Headers, r.err = decode(headers); r.err != nil {
@@ -124,11 +126,11 @@ func (o *Outbox) waiting(ctx context.Context, except []int64, limit int) (batch 
 type unreadable struct{ error }
 
 // published implements rows.
-func (o *Outbox) published(ctx context.Context, seqs []int64, keep time.Duration) (err error) {
+func (o *Outbox) published(ctx context.Context, seqs []int64, newest int64, keep time.Duration) (err error) {
 	if keep > 0 {
-		_, err = o.db.ExecContext(ctx, o.sql.keepPublished, int64(keep), o.dialect.numbers(seqs))
+		_, err = o.db.ExecContext(ctx, o.sql.keepPublished, int64(keep), o.dialect.numbers(seqs), newest)
 	} else {
-		_, err = o.db.ExecContext(ctx, o.sql.deletePublished, o.dialect.numbers(seqs))
+		_, err = o.db.ExecContext(ctx, o.sql.deletePublished, o.dialect.numbers(seqs), newest)
 	}
 	return err
 }

@@ -276,7 +276,6 @@ func TestTheLettersClockIsStepped(t *testing.T) {
 		if d = r.finished(d); d.State != deadletter.Finished || d.Failed != 0 {
 			r.Errorf("%+v", d)
 		}
-		r.rest() // the last may be at work still: one that is cut off waits again
 		for _, c := range pair {
 			c.End(r, 0)
 		}

@@ -40,6 +40,8 @@ func TestTables(t *testing.T) {
 		"what rests while the clock is set back":              whatRestsWhileTheClockIsSetBack,
 		"tables made by many at once, and by a newer program": migrateByMany,
 		"large messages":                                      largeMessages,
+		"a lease that a failover lost is not given out again": aLeaseThatAFailoverLost,
+		"rows that a failover lost are not those that follow": rowsThatAFailoverLost,
 	})
 }
 
@@ -439,4 +441,58 @@ type publisherFunc func(context.Context, []outbox.Message) []error
 // Publish implements outbox.Publisher.
 func (f publisherFunc) Publish(ctx context.Context, messages []outbox.Message) []error {
 	return f(ctx, messages)
+}
+
+// A replica that takes over may not know the last lease. If the next one were called the same, both who have it would renew it.
+func aLeaseThatAFailoverLost(s *shop) {
+	lead := func() (token int64) {
+		r := s.relay(&memory{}, outbox.RelayOptions{})
+		s.eventually(r.Leads, func() string { return "it does not lead" })
+		if err := s.db.QueryRowContext(s.Context(), "SELECT token FROM outbox_relay").Scan(&token); err != nil {
+			s.Fatal(err)
+		}
+		r.stop()
+		return token
+	}
+	first := lead()
+	if _, err := s.db.ExecContext(s.Context(), "UPDATE outbox_relay SET token = 0, until = 0"); err != nil {
+		s.Fatal(err)
+	}
+	if second := lead(); second == first {
+		s.Errorf("two leases have the token %d", first)
+	}
+}
+
+// A failing is a broker during whose first call the database fails over.
+type failing struct {
+	memory
+	once sync.Once
+	over func()
+}
+
+// Publish implements outbox.Publisher.
+func (b *failing) Publish(ctx context.Context, messages []outbox.Message) []error {
+	b.once.Do(b.over)
+	return b.memory.Publish(ctx, messages)
+}
+
+// A replica that takes over may not know the last rows, and number those that follow in the same way. What was
+// published of the first must not be taken for these.
+func rowsThatAFailoverLost(s *shop) {
+	restart := "DELETE FROM sqlite_sequence"
+	if s.postgres {
+		restart = "ALTER TABLE outbox ALTER COLUMN seq RESTART"
+	}
+	b := &failing{over: func() {
+		for _, text := range []string{"DELETE FROM outbox", restart} {
+			if _, err := s.db.ExecContext(s.Context(), text); err != nil {
+				s.Error(err)
+			}
+		}
+		s.enqueue(about("", "following"))
+	}}
+	s.enqueue(about("", "lost"))
+	s.relay(b, outbox.RelayOptions{})
+	s.wantIDs(&b.memory, "lost", "following")
+	s.wantStats(0, 0, 0)
 }

@@ -146,7 +146,7 @@ func (m *sharer) begin(s *sim) bool {
 	if m.holder == nil || s.now < m.next && !m.holder.Rising(s.now, demands) {
 		return false
 	}
-	if force, lower := m.holder.Falling(demands); lower {
+	if force, lower := m.holder.Fit(demands); lower {
 		m.enforce(s, force)
 		demands = m.demands(s)
 	}

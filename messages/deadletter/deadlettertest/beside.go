@@ -49,6 +49,35 @@ func twoDrives(b *bench) {
 	b.wantState(ids[1], deadletter.Waiting)
 }
 
+// What consumers still have of a redrive that was stopped belongs to the next, if it waits again: a shutdown may cut it off.
+func cutOff(b *bench) {
+	ids := b.put("g", 3)
+	first := b.order("g", 1000)
+	b.pass(time.Second)
+	old, _ := b.take("g", 2)
+	b.wantTaken(old, ids[:2]...)
+	b.ok(b.Stop(b.Context(), first.ID, "", ""))
+	second := b.order("g", 1000)
+	b.pass(time.Second)
+	taken, _ := b.take("g", 3)
+	b.wantTaken(taken, ids[2])
+	b.ok(b.Settle(b.Context(), taken[0], done))
+	none, again := b.take("g", 3)
+	b.wantTaken(none)
+	if again <= 0 {
+		b.Errorf("again after %v while letters are taken", again)
+	}
+	b.wantDrive(second.ID, deadletter.Drive{Total: 1, Done: 1})
+	b.ok(b.Settle(b.Context(), old[0], done))
+	b.ok(b.Settle(b.Context(), old[1], deadletter.Verdict{State: deadletter.Waiting}))
+	b.pass(time.Second)
+	taken, _ = b.take("g", 3)
+	b.wantTaken(taken, ids[1])
+	b.ok(b.Settle(b.Context(), taken[0], done))
+	b.ended("g")
+	b.wantDrive(second.ID, deadletter.Drive{State: deadletter.Finished, Total: 1, Done: 2})
+}
+
 // Each consumer that takes a letter is gone with it. One that settles meanwhile is not enough.
 func killers(b *bench) {
 	ids := b.put("g", 25)

@@ -21,6 +21,7 @@ var driveCases = []oneCase{
 	{"a redrive of which enough succeed goes on", deadletter.Options{}, goesOn},
 	{"a redrive that an operator stops leaves the rest waiting", deadletter.Options{}, stopped},
 	{"what is given back is taken again", deadletter.Options{}, givenBack},
+	{"what was cut off under the redrive before is taken again", deadletter.Options{}, cutOff},
 	{"redrives of two groups do not meet", deadletter.Options{}, twoGroups},
 	{"a second redrive of a group is refused while one goes on, so that their rates don't add", deadletter.Options{}, twoDrives},
 	{"letters that end their consumers stop their redrive", deadletter.Options{}, killers},
