@@ -16,7 +16,7 @@ type spaced struct {
 	first, fewer answers // while calls went at the first rate, and at a much lower one
 
 	until clock.Instant // calls are not spaced before this
-	quiet time.Duration // how long that was
+	quiet time.Duration // how long that was; 0 if calls were always spaced since that last helped
 	dead  clock.Instant // since when nothing has succeeded in that time; 0 if something has
 }
 
@@ -77,7 +77,7 @@ func (s *spaced) second(now clock.Instant, accepted, refused int, lasted time.Du
 // off reports whether calls are not spaced now, because it did not help. It ends early where nothing succeeds any more.
 func (s *spaced) off(now clock.Instant, succeeds bool) bool {
 	switch {
-	case now >= s.until:
+	case s.quiet == 0 || now >= s.until:
 		return false
 	case succeeds:
 		s.dead = 0
