@@ -298,3 +298,26 @@ func TestNoTimeForTheNextHopIsNotTheDependencysFault(t *testing.T) {
 		t.Errorf("%d requests were sent", n)
 	}
 }
+
+// A caller that leaves no more than the hop margin is answered by a server that is quick.
+func TestACallerInAHurryIsPassedOn(t *testing.T) {
+	for left, passed := range map[time.Duration]string{time.Second: "900", 150 * time.Millisecond: "75", 100 * time.Millisecond: "50", 2 * time.Millisecond: "1"} {
+		bubble(t, left.String(), func(t *testing.T) {
+			told := ""
+			client, _ := client(t, withInternal(policy.Policy{}), roundTripper(func(r *http.Request) (*http.Response, error) {
+				told = r.Header.Get(gabionhttp.HeaderDeadline)
+				return answer(r, http.StatusOK, ""), nil
+			}))
+			ctx, cancel := context.WithTimeout(t.Context(), left)
+			defer cancel()
+			resp, err := client.Do(request(t, http.MethodGet, "http://quick.test/", "").WithContext(ctx))
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if told != passed {
+				t.Errorf("the server was told of %q ms, want %s", told, passed)
+			}
+		})
+	}
+}

@@ -115,7 +115,8 @@ type Breaker struct {
 	// ProbeTimeout is when a probe that has not ended counts as failed. A probe whose
 	// result is still open, such as a response body, counts when the result ends, or
 	// after this time. Zero means the attempt timeout, or the call timeout with
-	// PerCall.
+	// PerCall. A probe that has more time than the attempt timeout because late answers come counts
+	// that much later.
 	ProbeTimeout time.Duration
 
 	// ProbeExpiryCloses makes an expired probe close the breaker instead of

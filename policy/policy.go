@@ -177,7 +177,8 @@ type Timeout struct {
 	// hundred latencies are known. Zero means Margin alone.
 	Fit Ratio
 
-	// HopMargin is what a hop keeps for itself of the time that it passes on.
+	// HopMargin is what a hop keeps for itself of the time that it passes on. A margin of 100 ms or less
+	// is at most half of the time that is left.
 	// Zero means 100 ms, or half of the shortest timeout when that is less; Off means
 	// none.
 	HopMargin time.Duration

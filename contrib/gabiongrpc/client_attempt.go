@@ -108,7 +108,12 @@ func (a *attempt) tell(ours bool) error {
 		a.until = at
 		return nil
 	}
-	left := gabionhttp.NextHop(0, at.Sub(a.began), max(a.of.policy.Timeout.HopMargin, 0))
+	left := at.Sub(a.began)
+	margin := max(a.of.policy.Timeout.HopMargin, 0)
+	if margin <= 100*time.Millisecond { // the default: as in gabionhttp it is at most half
+		margin = min(margin, left/2)
+	}
+	left = gabionhttp.NextHop(0, left, margin)
 	if left <= 0 {
 		return errNoTime
 	}

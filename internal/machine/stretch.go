@@ -181,11 +181,14 @@ func (c *Call) stretch(now clock.Instant, k *cuts, t *Ticket, limit time.Duratio
 	case limit <= 0 || longest <= limit:
 	case e.open:
 		t.longer = true
-	case e.past >= inSeries && t.Attempt == 1 && longest >= limit+limit/2 && !c.probing():
+	case e.past >= inSeries && t.Attempt == 1 && longest >= limit+limit/2:
 		k.change(now, p, func(e *evidence) { t.longer = e.trial() })
 		longest = min(longest, trialLasts*limit) // where nothing comes, the caller waits for that
 	}
 	if t.longer {
+		if e.open && t.held.permit.Probe() {
+			c.part.breaker.Load().Delay(t.held.permit, longest-limit) // it expires later; the permit keeps its start
+		}
 		return longest
 	}
 	return limit
