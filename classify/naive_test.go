@@ -233,12 +233,7 @@ func (r naive) listed(err error) policy.Outcome {
 }
 
 func naiveIsAny(err error, list []error) bool {
-	for _, target := range list {
-		if errors.Is(err, target) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(target error) bool { return errors.Is(err, target) })
 }
 
 // known asks everybody who knows a kind of error, and then whether the work was

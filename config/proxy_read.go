@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -194,9 +195,7 @@ func (j *proxyJudge) address(at, address string, taken map[string]string) {
 		j.fail(at, fmt.Sprintf("%.60q is no address", address), "write host:port, such as 127.0.0.1:9001")
 		return
 	}
-	if host == "" {
-		host = "127.0.0.1"
-	}
+	host = cmp.Or(host, "127.0.0.1")
 	address = host + ":" + port
 	if before := taken[address]; before != "" && port != "0" {
 		j.fail(at, "it is that of "+before, "give each listener a port of its own")

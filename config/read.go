@@ -196,12 +196,7 @@ func (f *File) variables(c policyfile.Change) []string {
 
 // holds reports whether a finding was there before; lines may have moved.
 func holds(found Findings, f Finding) bool {
-	for _, g := range found {
-		if g.Reason == f.Reason {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(found, func(g Finding) bool { return g.Reason == f.Reason })
 }
 
 // sameBut reports that a change did what it says, and nothing else.

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -22,9 +23,7 @@ type log struct {
 func newLog() *log { return &log{c: newCollector(), now: time.Hour} }
 
 func (l *log) tell(e policy.Event) {
-	if e.Dependency == "" {
-		e.Dependency = "bank"
-	}
+	e.Dependency = cmp.Or(e.Dependency, "bank")
 	e.At = policy.Instant(l.now)
 	l.c.observe(func() time.Duration { return l.now }, &e)
 }

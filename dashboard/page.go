@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -68,9 +69,7 @@ func Handler(registry *gabion.Registry) http.Handler { return New(Config{Registr
 
 // New makes a page and begins to observe. It stops with [Page.Close].
 func New(c Config) *Page {
-	if c.Title == "" {
-		c.Title = "gabion"
-	}
+	c.Title = cmp.Or(c.Title, "gabion")
 	p := &Page{config: c, origin: time.Now(), watched: newCollector(), due: map[string]time.Duration{}}
 	p.clock = p.now
 	p.hub.page, p.hub.last = p, map[string]string{}

@@ -114,14 +114,8 @@ func (u *unit) variableLimit(v *types.Var, depth int) limit {
 	return found
 }
 
-func mentionsObject(u *unit, n ast.Node, obj types.Object) (found bool) {
-	ast.Inspect(n, func(n ast.Node) bool {
-		if id, is := n.(*ast.Ident); is && (u.info.Uses[id] == obj || u.info.Defs[id] == obj) {
-			found = true
-		}
-		return !found
-	})
-	return found
+func mentionsObject(u *unit, n ast.Node, obj types.Object) bool {
+	return has(n, func(id *ast.Ident) bool { return u.info.Uses[id] == obj || u.info.Defs[id] == obj })
 }
 
 // argumentLimit looks at what the callers in this package give, which are all callers if no other

@@ -1,9 +1,11 @@
 package gabionvet
 
 import (
+	"cmp"
 	"go/ast"
 	"go/token"
 	"go/types"
+	"iter"
 
 	"golang.org/x/tools/go/ast/inspector"
 )
@@ -59,14 +61,13 @@ func findTargets(u *unit) {
 		}
 		return nil
 	}
-	u.root.Inspect([]ast.Node{(*ast.CallExpr)(nil)}, func(c inspector.Cursor) bool {
+	for c := range u.root.Preorder((*ast.CallExpr)(nil)) {
 		call := c.Node().(*ast.CallExpr)
 		if t := of(call.Fun, 0); t != nil {
 			u.targets[call] = t
 			u.runners[t.node] = append(u.runners[t.node], call)
 		}
-		return true
-	})
+	}
 }
 
 // implementation returns the method that a method of an interface of the package stands for, if one
@@ -133,10 +134,7 @@ func reach(u *unit, code ast.Node) (all []reached) {
 	var in func(n ast.Node, top *ast.CallExpr, path []step)
 	in = func(n ast.Node, top *ast.CallExpr, path []step) {
 		for _, call := range directCalls(n) {
-			by := top
-			if by == nil {
-				by = call
-			}
+			by := cmp.Or(top, call)
 			all = append(all, reached{call, by, path})
 			t := u.targets[call]
 			if t == nil || seen[t.node] || len(path) == farthest || within(n, t.body.Pos()) && call.Fun == t.node {
@@ -240,4 +238,26 @@ func parameterNode(u *unit, v *types.Var) (node ast.Node, at int, is bool) {
 		break
 	}
 	return nil, 0, false
+}
+
+// has reports whether code has a node of a type of which something is true.
+func has[N ast.Node](code ast.Node, is func(N) bool) (found bool) {
+	ast.Inspect(code, func(n ast.Node) bool {
+		one, of := n.(N)
+		found = found || of && is(one)
+		return !found
+	})
+	return found
+}
+
+// every gives each node of a type that the rules look at, with its place.
+func every[N ast.Node](u *unit) iter.Seq2[inspector.Cursor, N] {
+	return func(yield func(inspector.Cursor, N) bool) {
+		var of N
+		for at := range u.root.Preorder(of) {
+			if n := at.Node().(N); u.looksAt(n.Pos()) && !yield(at, n) {
+				return
+			}
+		}
+	}
 }

@@ -99,13 +99,9 @@ func callerContext(u *unit, l *retryLoop) string {
 }
 
 // usesContext reports whether code uses a context that is declared outside of it.
-func usesContext(u *unit, n ast.Node) (found bool) {
-	ast.Inspect(n, func(m ast.Node) bool {
-		if id, is := m.(*ast.Ident); is {
-			v, is := u.info.Uses[id].(*types.Var)
-			found = found || is && isContext(v.Type()) && !declaredIn(v, n)
-		}
-		return !found
+func usesContext(u *unit, n ast.Node) bool {
+	return has(n, func(id *ast.Ident) bool {
+		v, is := u.info.Uses[id].(*types.Var)
+		return is && isContext(v.Type()) && !declaredIn(v, n)
 	})
-	return found
 }

@@ -107,13 +107,9 @@ func rounds(u *unit, c inspector.Cursor, s *ast.LabeledStmt) *ast.BlockStmt {
 			continue
 		}
 		body := &ast.BlockStmt{Lbrace: s.Pos(), List: append([]ast.Stmt{s.Stmt}, block.List[i+1:]...), Rbrace: block.Rbrace}
-		back := false
-		ast.Inspect(body, func(n ast.Node) bool {
-			b, is := n.(*ast.BranchStmt)
-			back = back || is && b.Tok == token.GOTO && b.Label != nil && b.Label.Name == s.Label.Name
-			return !back
-		})
-		if back {
+		if has(body, func(b *ast.BranchStmt) bool {
+			return b.Tok == token.GOTO && b.Label != nil && b.Label.Name == s.Label.Name
+		}) {
 			return body
 		}
 	}
@@ -130,22 +126,16 @@ func (l *retryLoop) code() ast.Node {
 
 // countsThings reports whether a loop goes over the elements of something, by its
 // condition: it tries one after the other.
-func countsThings(cond ast.Expr) (found bool) {
-	if cond == nil {
-		return false
-	}
-	ast.Inspect(cond, func(n ast.Node) bool {
-		if call, is := n.(*ast.CallExpr); is {
-			switch f := call.Fun.(type) {
-			case *ast.Ident:
-				found = found || f.Name == "len"
-			case *ast.SelectorExpr:
-				found = found || f.Sel.Name == "Next" && !mentions(f.X, retryName) || f.Sel.Name == "Scan" || f.Sel.Name == "HasMorePages" || f.Sel.Name == "Len"
-			}
+func countsThings(cond ast.Expr) bool {
+	return cond != nil && has(cond, func(call *ast.CallExpr) bool {
+		switch f := call.Fun.(type) {
+		case *ast.Ident:
+			return f.Name == "len"
+		case *ast.SelectorExpr:
+			return f.Sel.Name == "Next" && !mentions(f.X, retryName) || f.Sel.Name == "Scan" || f.Sel.Name == "HasMorePages" || f.Sel.Name == "Len"
 		}
-		return !found
+		return false
 	})
-	return found
 }
 
 var lenName = regexp.MustCompile(`^len$`)
@@ -258,14 +248,8 @@ func (u *unit) judgeLoop(l *retryLoop) *retryLoop {
 	return nil
 }
 
-func (u *unit) looksAtStatus(n ast.Node) (found bool) {
-	ast.Inspect(n, func(n ast.Node) bool {
-		if e, is := n.(ast.Expr); is && u.isStatus(e) {
-			found = true
-		}
-		return !found
-	})
-	return found
+func (u *unit) looksAtStatus(n ast.Node) bool {
+	return has(n, func(e ast.Expr) bool { return u.isStatus(e) })
 }
 
 // bounded reports whether anything but a success can leave the loop: a failure, or what
@@ -275,17 +259,8 @@ func (l *retryLoop) bounded() bool {
 }
 
 // mentions reports whether a node names something that matches.
-func mentions(n ast.Node, name *regexp.Regexp) (found bool) {
-	if n == nil {
-		return false
-	}
-	ast.Inspect(n, func(n ast.Node) bool {
-		if id, is := n.(*ast.Ident); is && name.MatchString(id.Name) {
-			found = true
-		}
-		return !found
-	})
-	return found
+func mentions(n ast.Node, name *regexp.Regexp) bool {
+	return n != nil && has(n, func(id *ast.Ident) bool { return name.MatchString(id.Name) })
 }
 
 // contextInScope returns the name of a context that a function has: its own parameter or

@@ -5,8 +5,6 @@ import (
 	"go/token"
 	"go/types"
 	"strings"
-
-	"golang.org/x/tools/go/ast/inspector"
 )
 
 // A retrier is a function that runs work again.
@@ -79,11 +77,11 @@ func (u *unit) retrierOf(call *ast.CallExpr) (retrier, bool) {
 }
 
 func (u *unit) findRegions() {
-	u.root.Inspect([]ast.Node{(*ast.CallExpr)(nil)}, func(c inspector.Cursor) bool {
+	for c := range u.root.Preorder((*ast.CallExpr)(nil)) {
 		call := c.Node().(*ast.CallExpr)
 		by, is := u.retrierOf(call)
 		if !is {
-			return true
+			continue
 		}
 		for _, arg := range call.Args {
 			if r := u.work(arg); r != nil {
@@ -92,8 +90,7 @@ func (u *unit) findRegions() {
 				break
 			}
 		}
-		return true
-	})
+	}
 }
 
 // work returns the function that an argument is, if its body is in this package.

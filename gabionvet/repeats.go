@@ -6,8 +6,6 @@ import (
 	"go/types"
 	"regexp"
 	"slices"
-
-	"golang.org/x/tools/go/ast/inspector"
 )
 
 // A repeated is code that runs again after a failure: the body of a loop, or work.
@@ -42,17 +40,15 @@ func findRepeats(u *unit) {
 		}
 		u.repeats = append(u.repeats, repeated{body: r.body, node: node, what: r.short, by: r, runs: reach(u, r.body)})
 	}
-	u.root.Inspect([]ast.Node{(*ast.FuncDecl)(nil)}, func(c inspector.Cursor) bool {
-		decl := c.Node().(*ast.FuncDecl)
-		if decl.Body == nil || !u.looksAt(decl.Pos()) {
-			return true
+	for _, decl := range every[*ast.FuncDecl](u) {
+		if decl.Body == nil {
+			continue
 		}
 		if again := callsItself(u, decl); again != nil {
 			u.repeats = append(u.repeats, repeated{body: decl.Body, node: decl.Body, what: decl.Name.Name + ", which calls itself,", runs: reach(u, decl)})
 		}
 		findHedges(u, decl)
-		return true
-	})
+	}
 }
 
 var attemptName = regexp.MustCompile(`(?i)attempt|tr(y|ies)|retr|remain|left|count|^n$`)
@@ -160,13 +156,9 @@ func takesFirst(u *unit, decl *ast.FuncDecl, ch types.Object) (takes bool) {
 }
 
 // endsWithSuccess reports whether a loop returns when an error is nil.
-func endsWithSuccess(u *unit, loop ast.Node) (ends bool) {
-	ast.Inspect(loop, func(n ast.Node) bool {
-		if s, is := n.(*ast.IfStmt); is {
-			b, is := s.Cond.(*ast.BinaryExpr)
-			ends = ends || is && b.Op == token.EQL && u.isNil(b.Y) && isError(u.typeOf(b.X)) && returns(s.Body.List)
-		}
-		return !ends
+func endsWithSuccess(u *unit, loop ast.Node) bool {
+	return has(loop, func(s *ast.IfStmt) bool {
+		b, is := s.Cond.(*ast.BinaryExpr)
+		return is && b.Op == token.EQL && u.isNil(b.Y) && isError(u.typeOf(b.X)) && returns(s.Body.List)
 	})
-	return ends
 }

@@ -3,6 +3,7 @@ package gabionvet
 import (
 	"go/ast"
 	"regexp"
+	"slices"
 
 	"golang.org/x/tools/go/ast/inspector"
 )
@@ -116,19 +117,9 @@ func (u *unit) isTarget(id inspector.Cursor) bool {
 	if !is {
 		return false
 	}
-	for _, to := range as.Lhs {
-		if to == id.Node() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(as.Lhs, func(to ast.Expr) bool { return to == id.Node() })
 }
 
 func (u *unit) isWork(fn ast.Node) bool {
-	for _, r := range u.regions {
-		if r.lit != nil && ast.Node(r.lit) == fn {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(u.regions, func(r *region) bool { return r.lit != nil && ast.Node(r.lit) == fn })
 }

@@ -5,8 +5,6 @@ import (
 	"go/types"
 	"regexp"
 	"slices"
-
-	"golang.org/x/tools/go/ast/inspector"
 )
 
 var ackName = regexp.MustCompile(`^(Ack|AckSync|DoubleAck|Acknowledge|MarkMessage|MarkOffset|CommitMessages?|CommitRecords)$`)
@@ -14,11 +12,7 @@ var ackName = regexp.MustCompile(`^(Ack|AckSync|DoubleAck|Acknowledge|MarkMessag
 // ackedFirst is G140.
 func ackedFirst(c *check) {
 	markedFirst(c)
-	c.root.Inspect([]ast.Node{(*ast.BlockStmt)(nil)}, func(at inspector.Cursor) bool {
-		block := at.Node().(*ast.BlockStmt)
-		if !c.looksAt(block.Pos()) {
-			return true
-		}
+	for _, block := range every[*ast.BlockStmt](c.unit) {
 		ackedAnyway(c, block.List)
 		for i, s := range block.List {
 			ack, msg := ackIn(c, s)
@@ -30,8 +24,7 @@ func ackedFirst(c *check) {
 					"acknowledge it after the work has succeeded", msg.Name(), source(work.Fun))
 			}
 		}
-		return true
-	})
+	}
 }
 
 // ackIn returns a call with which a statement begins that acknowledges a message, and the message.

@@ -55,20 +55,14 @@ func typeNameOf(c *check, sel *ast.SelectorExpr) string {
 }
 
 func constants(c *check, all []ast.Expr) bool {
-	for _, e := range all {
-		if c.info.Types[e].Value == nil {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(all, func(e ast.Expr) bool { return c.info.Types[e].Value == nil })
 }
 
 // endlessRecursion is the part of G102 that finds a function which calls itself as it was called.
 func endlessRecursion(c *check) {
-	c.root.Inspect([]ast.Node{(*ast.FuncDecl)(nil)}, func(at inspector.Cursor) bool {
-		decl := at.Node().(*ast.FuncDecl)
-		if decl.Body == nil || !c.looksAt(decl.Pos()) || remembers(c, decl.Body) {
-			return true
+	for _, decl := range every[*ast.FuncDecl](c.unit) {
+		if decl.Body == nil || remembers(c, decl.Body) {
+			continue
 		}
 		sent := token.NoPos
 		for _, call := range directCalls(decl.Body) {
@@ -82,8 +76,7 @@ func endlessRecursion(c *check) {
 			c.report(call, nil, "%s calls itself with what it was called with, and nothing counts how often: as long as the server answers the same, it asks again, at once, until the stack or the caller's patience ends; "+
 				"do it once more and no further", decl.Name.Name)
 		}
-		return true
-	})
+	}
 }
 
 // asCalled reports whether a function passes its own parameters on, which nothing has changed, on the same receiver.
@@ -135,15 +128,14 @@ func sentElsewhere(c *check) {
 			}
 		}
 	}
-	c.root.Inspect([]ast.Node{(*ast.IfStmt)(nil)}, func(at inspector.Cursor) bool {
-		s := at.Node().(*ast.IfStmt)
+	for at, s := range every[*ast.IfStmt](c.unit) {
 		cond, is := s.Cond.(*ast.BinaryExpr)
-		if !is || cond.Op != token.NEQ || !c.isNil(cond.Y) || !isError(c.typeOf(cond.X)) || !c.looksAt(s.Pos()) || mentions(s.Body, asksError) {
-			return true
+		if !is || cond.Op != token.NEQ || !c.isNil(cond.Y) || !isError(c.typeOf(cond.X)) || mentions(s.Body, asksError) {
+			continue
 		}
 		first := assignedBefore(at, s)
 		if first == nil {
-			return true
+			continue
 		}
 		for _, again := range directCalls(s.Body) {
 			if !sameElsewhere(c, first, again) {
@@ -153,8 +145,7 @@ func sentElsewhere(c *check) {
 				tellElsewhere(c, again)
 			}
 		}
-		return true
-	})
+	}
 }
 
 func tellElsewhere(c *check, again *ast.CallExpr) {
@@ -369,11 +360,6 @@ func leaves(body []ast.Stmt) bool {
 }
 
 // mentionsAny reports whether code names one of some objects.
-func mentionsAny(c *check, n ast.Node, objs map[types.Object]bool) (found bool) {
-	ast.Inspect(n, func(n ast.Node) bool {
-		id, is := n.(*ast.Ident)
-		found = found || is && objs[c.info.Uses[id]]
-		return !found
-	})
-	return found
+func mentionsAny(c *check, n ast.Node, objs map[types.Object]bool) bool {
+	return has(n, func(id *ast.Ident) bool { return objs[c.info.Uses[id]] })
 }

@@ -5,30 +5,26 @@ import (
 	"go/token"
 	"go/types"
 	"regexp"
-
-	"golang.org/x/tools/go/ast/inspector"
 )
 
 // statusNotRead is G136.
 func statusNotRead(c *check) {
-	c.root.Inspect([]ast.Node{(*ast.AssignStmt)(nil)}, func(at inspector.Cursor) bool {
-		as := at.Node().(*ast.AssignStmt)
-		if len(as.Rhs) != 1 || len(as.Lhs) != 2 || !c.looksAt(as.Pos()) {
-			return true
+	for at, as := range every[*ast.AssignStmt](c.unit) {
+		if len(as.Rhs) != 1 || len(as.Lhs) != 2 {
+			continue
 		}
 		call, is := as.Rhs[0].(*ast.CallExpr)
 		v, isVar := c.object(as.Lhs[0]).(*types.Var)
 		_, _, body := enclosing(at)
 		if !is || !isVar || body == nil || !c.is(call, shortcuts...) && !c.is(call, clientShortcuts...) && !c.is(call, "(net/http.Client).Do") ||
 			v.IsField() || !declaredIn(v, body) || len(c.values[v]) != 1 {
-			return true
+			continue
 		}
 		if to := decodedUnseen(c, v, body); to != nil && !tellsFailure(c.typeOf(to), 0) {
 			c.report(call, nil, "the answer is decoded and its status never read: a 503 with a body in JSON becomes an empty %s and no error, so the caller goes on with zeros, and what counts failures sees none; "+
 				"return an error unless %s.StatusCode is what is expected", source(to), v.Name())
 		}
-		return true
-	})
+	}
 }
 
 // decodedUnseen returns where a body of JSON is put, if nothing else is done with its answer.

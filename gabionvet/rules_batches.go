@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/types"
 	"regexp"
+	"slices"
 
 	"golang.org/x/tools/go/ast/inspector"
 )
@@ -15,22 +16,20 @@ var (
 
 // partNotRead is G154.
 func partNotRead(c *check) {
-	c.root.Inspect([]ast.Node{(*ast.AssignStmt)(nil)}, func(at inspector.Cursor) bool {
-		as := at.Node().(*ast.AssignStmt)
+	for _, as := range every[*ast.AssignStmt](c.unit) {
 		call, is := as.Rhs[0].(*ast.CallExpr)
-		if !is || len(as.Rhs) != 1 || len(as.Lhs) != 2 || source(as.Lhs[0]) != "_" || !isNamed(call, batchName) || !c.looksAt(as.Pos()) {
-			return true
+		if !is || len(as.Rhs) != 1 || len(as.Lhs) != 2 || source(as.Lhs[0]) != "_" || !isNamed(call, batchName) {
+			continue
 		}
 		sig, isSig := signature(c.typeOf(call.Fun))
 		if !isSig || sig.Results().Len() != 2 || !canFail(sig) {
-			return true
+			continue
 		}
 		if field := partOf(sig.Results().At(0).Type()); field != "" {
 			c.report(call, nil, "%s returns no error when it took some of the batch and refused others, as it does when it is busy, and nothing reads which: those are taken for done, and lost; "+
 				"read %s of what it returns, and send those again", source(call.Fun), field)
 		}
-		return true
-	})
+	}
 }
 
 // partOf returns the field of an answer that says which part of a batch has failed.
@@ -122,20 +121,12 @@ func markedFirst(c *check) {
 }
 
 func marks(c *check, at reached, how *regexp.Regexp) bool {
-	for _, text := range statementTexts(c, at) {
-		if how.MatchString(text) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(statementTexts(c, at), how.MatchString)
 }
 
 // takesBack reports whether a function takes the mark back anywhere, also in what it defers.
 func takesBack(c *check, decl *ast.FuncDecl) bool {
-	for _, call := range allCalls(c, decl.Body) {
-		if marks(c, reached{call: call, top: call}, unmarks) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(allCalls(c, decl.Body), func(call *ast.CallExpr) bool {
+		return marks(c, reached{call: call, top: call}, unmarks)
+	})
 }

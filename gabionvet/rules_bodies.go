@@ -21,21 +21,19 @@ type answer struct {
 
 // answers are the responses that functions of the package get from calls of some kind.
 func (u *unit) answers(of func(*ast.CallExpr) bool) (all []answer) {
-	u.root.Inspect([]ast.Node{(*ast.AssignStmt)(nil)}, func(c inspector.Cursor) bool {
-		s := c.Node().(*ast.AssignStmt)
-		if len(s.Rhs) != 1 || len(s.Lhs) != 2 || !isError(u.typeOf(s.Lhs[1])) || !u.looksAt(s.Pos()) {
-			return true
+	for c, s := range every[*ast.AssignStmt](u) {
+		if len(s.Rhs) != 1 || len(s.Lhs) != 2 || !isError(u.typeOf(s.Lhs[1])) {
+			continue
 		}
 		call, is := ast.Unparen(s.Rhs[0]).(*ast.CallExpr)
 		obj, isVar := u.object(s.Lhs[0]).(*types.Var)
 		if !is || !isVar || obj.IsField() || !isResponse(obj.Type()) || !of(call) {
-			return true
+			continue
 		}
 		if _, _, body := enclosing(c); body != nil && declaredIn(obj, body) {
 			all = append(all, answer{obj, call, s, body, c})
 		}
-		return true
-	})
+	}
 	return all
 }
 
@@ -248,15 +246,13 @@ func isRequest(t types.Type) bool { return typeName(t) == "net/http.Request" }
 // giveBack reports whether the function ends connections on purpose, or reads nothing because the
 // server answers with no more than a status.
 func (u *unit) giveBack(a answer) bool {
-	disables := false
-	ast.Inspect(a.body, func(n ast.Node) bool {
+	return has(a.body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.Ident:
-			disables = disables || n.Name == "DisableKeepAlives" || n.Name == "CloseIdleConnections" || n.Name == "StatusNoContent" || n.Name == "StatusSwitchingProtocols"
+			return n.Name == "DisableKeepAlives" || n.Name == "CloseIdleConnections" || n.Name == "StatusNoContent" || n.Name == "StatusSwitchingProtocols"
 		case *ast.BasicLit:
-			disables = disables || n.Kind == token.INT && (n.Value == "204" || n.Value == "101")
+			return n.Kind == token.INT && (n.Value == "204" || n.Value == "101")
 		}
-		return !disables
+		return false
 	})
-	return disables
 }

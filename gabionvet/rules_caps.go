@@ -6,21 +6,17 @@ import (
 	"go/types"
 	"regexp"
 	"slices"
-
-	"golang.org/x/tools/go/ast/inspector"
 )
 
 // waitWithoutCap is G139. The loop may be one that goes on after a success too, as those that connect again.
 func waitWithoutCap(c *check) {
 	loops := slices.Clone(c.loops)
-	c.root.Inspect([]ast.Node{(*ast.ForStmt)(nil)}, func(at inspector.Cursor) bool {
-		loop := at.Node().(*ast.ForStmt)
+	for at, loop := range every[*ast.ForStmt](c.unit) {
 		l := &retryLoop{stmt: loop, body: loop.Body, cursor: at}
 		c.findWaits(l)
 		l.waits = slices.DeleteFunc(l.waits, func(w wait) bool { return innermost(c, w.node) != ast.Node(loop) })
 		loops = append(loops, l)
-		return true
-	})
+	}
 	for _, l := range loops {
 		tellOverflow(c, l)
 		if len(l.waits) == 0 || counted(c, l, true) {
@@ -73,13 +69,8 @@ func counted(c *check, l *retryLoop, times bool) (is bool) {
 }
 
 // countsUp reports whether a loop adds to a variable, so that a comparison with 0 is about the first attempt and no bound.
-func countsUp(c *check, l *retryLoop, v *types.Var) (up bool) {
-	ast.Inspect(l.code(), func(n ast.Node) bool {
-		s, is := n.(*ast.IncDecStmt)
-		up = up || is && s.Tok == token.INC && c.object(s.X) == types.Object(v)
-		return !up
-	})
-	return up
+func countsUp(c *check, l *retryLoop, v *types.Var) bool {
+	return has(l.code(), func(s *ast.IncDecStmt) bool { return s.Tok == token.INC && c.object(s.X) == types.Object(v) })
 }
 
 func compares(op token.Token) bool {
@@ -155,13 +146,9 @@ func (g *growth) variable(v *types.Var) bool {
 var limitName = regexp.MustCompile(`(?i)max|limit|cap|ceil`)
 
 // changes reports whether an expression is another one on each attempt.
-func (g *growth) changes(e ast.Expr) (is bool) {
-	ast.Inspect(e, func(n ast.Node) bool {
-		if id, isIdent := n.(*ast.Ident); isIdent {
-			v, isVar := g.c.object(id).(*types.Var)
-			is = is || isVar && g.c.changesIn(v, g.l.code())
-		}
-		return !is
+func (g *growth) changes(e ast.Expr) bool {
+	return has(e, func(id *ast.Ident) bool {
+		v, isVar := g.c.object(id).(*types.Var)
+		return isVar && g.c.changesIn(v, g.l.code())
 	})
-	return is
 }

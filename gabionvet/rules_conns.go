@@ -16,19 +16,17 @@ var (
 
 // readsWithoutDeadline is the part of G107 for a connection that a function dials, asks over and reads the answer from, without a deadline.
 func readsWithoutDeadline(c *check) {
-	c.root.Inspect([]ast.Node{(*ast.AssignStmt)(nil)}, func(at inspector.Cursor) bool {
-		as := at.Node().(*ast.AssignStmt)
+	for _, as := range every[*ast.AssignStmt](c.unit) {
 		call, is := as.Rhs[0].(*ast.CallExpr)
 		v, isVar := c.object(as.Lhs[0]).(*types.Var)
-		if !is || !isVar || v.IsField() || v.Parent() == c.pkg.Scope() || !c.looksAt(as.Pos()) || !dialName.MatchString(c.fullName(call)) || len(c.values[v]) != 1 {
-			return true
+		if !is || !isVar || v.IsField() || v.Parent() == c.pkg.Scope() || !dialName.MatchString(c.fullName(call)) || len(c.values[v]) != 1 {
+			continue
 		}
 		if read := readOf(c, v); read != nil {
 			c.report(read, nil, "%s has no deadline: when the other side accepts and says nothing, this never returns, whatever the time for the dial was; "+
 				"call %s.SetDeadline before it is asked", v.Name(), v.Name())
 		}
-		return true
-	})
+	}
 }
 
 // readOf returns the first call that reads from a connection, if all that is done with it is seen and none of it sets a deadline.

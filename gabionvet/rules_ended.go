@@ -12,10 +12,9 @@ import (
 // goesOnAfterEnd is the part of G103 that finds a loop which hears that its context ended, and comes round all the same: a break
 // that leaves only the select, or a case that only logs.
 func goesOnAfterEnd(c *check) {
-	c.root.Inspect([]ast.Node{(*ast.ForStmt)(nil)}, func(at inspector.Cursor) bool {
-		loop := at.Node().(*ast.ForStmt)
-		if loop.Cond != nil || !c.looksAt(loop.Pos()) {
-			return true
+	for at, loop := range every[*ast.ForStmt](c.unit) {
+		if loop.Cond != nil {
+			continue
 		}
 		label := ""
 		if p, is := at.Parent().Node().(*ast.LabeledStmt); is {
@@ -35,8 +34,7 @@ func goesOnAfterEnd(c *check) {
 				c.report(clause, nil, "the loop comes round when %s has ended: what stands here leaves the select at most; from then on it tries in vain, without a wait, for ever; return, or break out of the loop by a label", ctx.Name())
 			}
 		}
-		return true
-	})
+	}
 }
 
 // doneOf returns the context for whose end a case waits.

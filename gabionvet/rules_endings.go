@@ -98,14 +98,13 @@ var endsAll = regexp.MustCompile(`(?i)cancel|stop|fail$|fatal|close|abort|exit|q
 
 // workerEnds is G153.
 func workerEnds(c *check) {
-	c.root.Inspect([]ast.Node{(*ast.RangeStmt)(nil)}, func(at inspector.Cursor) bool {
-		loop := at.Node().(*ast.RangeStmt)
+	for at, loop := range every[*ast.RangeStmt](c.unit) {
 		fn, _, body := enclosing(at)
 		lit, isLit := fn.(*ast.FuncLit)
-		if t := c.typeOf(loop.X); t == nil || !isLit || !c.looksAt(loop.Pos()) || lit.Type.Results != nil || !startedInLoop(c, lit) {
-			return true
+		if t := c.typeOf(loop.X); t == nil || !isLit || lit.Type.Results != nil || !startedInLoop(c, lit) {
+			continue
 		} else if _, is := t.Underlying().(*types.Chan); !is || body.List[len(body.List)-1] != ast.Stmt(loop) {
-			return true
+			continue
 		}
 		for e := range at.Preorder((*ast.IfStmt)(nil)) {
 			branch := e.Node().(*ast.IfStmt)
@@ -119,8 +118,7 @@ func workerEnds(c *check) {
 			c.report(branch.Body.List[len(branch.Body.List)-1], nil, "a failure of %s ends this worker, and not only its job: after as many failures as there are workers nothing receives from %s any more, and a sender waits for ever; "+
 				"go on with the next job", source(call.Fun), source(loop.X))
 		}
-		return true
-	})
+	}
 }
 
 // startedInLoop reports whether a function literal is run by several goroutines.
@@ -144,15 +142,14 @@ func startedInLoop(c *check, lit *ast.FuncLit) bool {
 }
 
 // tellsOthers reports whether a branch ends the others too, or leaves the error where it is seen.
-func tellsOthers(body *ast.BlockStmt) (tells bool) {
-	ast.Inspect(body, func(n ast.Node) bool {
+func tellsOthers(body *ast.BlockStmt) bool {
+	return has(body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.SendStmt, *ast.AssignStmt:
-			tells = true
+			return true
 		case *ast.CallExpr:
-			tells = tells || isNamed(n, endsAll)
+			return isNamed(n, endsAll)
 		}
-		return !tells
+		return false
 	})
-	return tells
 }

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"go/types"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
@@ -56,24 +57,15 @@ func (u *unit) outerContext(lit *ast.FuncLit) (found *ast.Ident) {
 	return found
 }
 
-func (u *unit) usesObject(n ast.Node, obj types.Object) (found bool) {
-	ast.Inspect(n, func(n ast.Node) bool {
-		if id, is := n.(*ast.Ident); is && u.info.Uses[id] == obj {
-			found = true
-		}
-		return !found
-	})
-	return found
+func (u *unit) usesObject(n ast.Node, obj types.Object) bool {
+	return has(n, func(id *ast.Ident) bool { return u.info.Uses[id] == obj })
 }
 
 // takesTime reports whether code calls something over a network, or sleeps.
 func (u *unit) takesTime(n ast.Node) bool {
-	for _, call := range calls(n, true) {
-		if u.leaves(call) || u.is(call, "time.Sleep") || u.remote[u.callee(call)] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(calls(n, true), func(call *ast.CallExpr) bool {
+		return u.leaves(call) || u.is(call, "time.Sleep") || u.remote[u.callee(call)]
+	})
 }
 
 func renameFix(id *ast.Ident, own types.Object) []analysis.SuggestedFix {
@@ -190,12 +182,7 @@ func takesParams(f *types.Func) bool { return canFail(f.Type().(*types.Signature
 
 // says reports whether any file of the package has a name that matches.
 func (u *unit) says(re *regexp.Regexp) bool {
-	for _, f := range u.files {
-		if mentions(f, re) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(u.files, func(f *ast.File) bool { return mentions(f, re) })
 }
 
 // makesHere reports whether the package calls a New function of packages with that prefix.

@@ -1,6 +1,7 @@
 package gabionvet
 
 import (
+	"cmp"
 	"go/ast"
 	"go/token"
 	"go/types"
@@ -236,10 +237,10 @@ func returns(body []ast.Stmt) bool {
 
 // requestOutlived is G131.
 func requestOutlived(c *check) {
-	c.root.Inspect([]ast.Node{(*ast.GoStmt)(nil)}, func(at inspector.Cursor) bool {
+	for at := range every[*ast.GoStmt](c.unit) {
 		fn, _, body := enclosing(at)
-		if body == nil || !c.looksAt(at.Node().Pos()) || waitsFor(c, body) {
-			return true
+		if body == nil || waitsFor(c, body) {
+			continue
 		}
 		for _, call := range calls(at.Node(), true) {
 			if len(call.Args) == 0 || !isContext(c.typeOf(call.Args[0])) || !c.isRemote(call) && !isDynamic(c.unit, call) && !givesContextOut(c.unit, call) && !takesRequestContext(c, call) {
@@ -248,17 +249,14 @@ func requestOutlived(c *check) {
 			for _, from := range append(sources(c.unit, call.Args[0], nil), call.Args[0]) {
 				if ofHandler(c, from, 0) {
 					_, name, _ := functionOf(fn)
-					if name == "" {
-						name = "the handler"
-					}
+					name = cmp.Or(name, "the handler")
 					c.report(call, nil, "this goroutine goes on when %s has returned, and net/http ends the request's context then: %s is cut short, now and then, whenever the answer is faster; "+
 						"give it context.WithoutCancel(ctx), with a timeout of its own", name, source(call.Fun))
 					break
 				}
 			}
 		}
-		return true
-	})
+	}
 }
 
 // takesRequestContext reports whether a call makes a request, or begins a statement.

@@ -275,14 +275,10 @@ func (u *unit) freshIn(e ast.Expr, code ast.Node, depth int) (found *ast.CallExp
 }
 
 // freshResult reports whether what a function returns first is new each time.
-func freshResult(u *unit, t *code, depth int) (fresh bool) {
-	ast.Inspect(t.body, func(n ast.Node) bool {
-		if ret, is := n.(*ast.ReturnStmt); is && len(ret.Results) > 0 {
-			fresh = fresh || u.freshIn(ret.Results[0], t.node, depth) != nil
-		}
-		return !fresh
+func freshResult(u *unit, t *code, depth int) bool {
+	return has(t.body, func(ret *ast.ReturnStmt) bool {
+		return len(ret.Results) > 0 && u.freshIn(ret.Results[0], t.node, depth) != nil
 	})
-	return fresh
 }
 
 var generates = regexp.MustCompile(`(?i)^(new|gen|generate|next|make|random)_?(idempotency)?_?(key|id|uuid|token|nonce)$`)

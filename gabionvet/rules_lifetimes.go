@@ -16,11 +16,10 @@ var derive = []string{
 
 // deferInLoop is G118.
 func deferInLoop(c *check) {
-	c.root.Inspect([]ast.Node{(*ast.DeferStmt)(nil)}, func(at inspector.Cursor) bool {
-		d := at.Node().(*ast.DeferStmt)
+	for at, d := range every[*ast.DeferStmt](c.unit) {
 		what := c.held(d.Call)
 		if what == "" {
-			return true
+			continue
 		}
 		fn, _, _ := enclosing(at)
 		for e := range at.Enclosing((*ast.ForStmt)(nil), (*ast.RangeStmt)(nil)) {
@@ -33,8 +32,7 @@ func deferInLoop(c *check) {
 			}
 			break
 		}
-		return true
-	})
+	}
 }
 
 var closeName = regexp.MustCompile(`^Close$`)
@@ -234,14 +232,8 @@ func (c *check) meansToOutlive(at inspector.Cursor, call *ast.CallExpr) bool {
 var quiet = regexp.MustCompile(`^(log|log/slog|go\.opentelemetry\.io/.*|runtime/.*)$`)
 
 // comparesContext reports whether a condition asks whether there is a context.
-func (c *check) comparesContext(cond ast.Expr) (found bool) {
-	ast.Inspect(cond, func(n ast.Node) bool {
-		if b, is := n.(*ast.BinaryExpr); is && (isContext(c.typeOf(b.X)) || isContext(c.typeOf(b.Y))) {
-			found = true
-		}
-		return !found
-	})
-	return found
+func (c *check) comparesContext(cond ast.Expr) bool {
+	return has(cond, func(b *ast.BinaryExpr) bool { return isContext(c.typeOf(b.X)) || isContext(c.typeOf(b.Y)) })
 }
 
 // feedsCleanup reports whether the context that is made goes to something that cleans up,

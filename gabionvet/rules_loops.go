@@ -27,13 +27,8 @@ func waitWithoutJitter(c *check) {
 }
 
 // ofTicker reports whether a wait is for the next tick.
-func ofTicker(u *unit, w wait) (is bool) {
-	ast.Inspect(w.node, func(n ast.Node) bool {
-		sel, isSel := n.(*ast.SelectorExpr)
-		is = is || isSel && typeName(u.typeOf(sel.X)) == "time.Ticker"
-		return !is
-	})
-	return is
+func ofTicker(u *unit, w wait) bool {
+	return has(w.node, func(sel *ast.SelectorExpr) bool { return typeName(u.typeOf(sel.X)) == "time.Ticker" })
 }
 
 // drawnWait reports whether how long a wait takes may be drawn. Of a function of the package that waits
@@ -70,12 +65,9 @@ func (u *unit) drawsIn(l *retryLoop) bool {
 	case *ast.FuncLit:
 		body = f.Body
 	}
-	for _, call := range calls(body, true) {
-		if u.draws(call) || u.random[u.callee(call)] && within(l.code(), call.Pos()) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(calls(body, true), func(call *ast.CallExpr) bool {
+		return u.draws(call) || u.random[u.callee(call)] && within(l.code(), call.Pos())
+	})
 }
 
 // mayBeRandom reports whether a duration comes from somewhere that may draw it: a call that
@@ -126,12 +118,9 @@ func (u *unit) variableMayBeRandom(v *types.Var, depth int) bool {
 }
 
 func (u *unit) callsUnknown(e ast.Expr) bool {
-	for _, call := range calls(e, true) {
-		if !u.info.Types[call.Fun].IsType() && !u.isPure(call) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(calls(e, true), func(call *ast.CallExpr) bool {
+		return !u.info.Types[call.Fun].IsType() && !u.isPure(call)
+	})
 }
 
 // isPure reports whether a call computes what it returns from its arguments alone.
@@ -306,16 +295,10 @@ func (u *unit) grows(l *retryLoop) bool {
 		if u.info.Types[w.d].Value != nil {
 			continue
 		}
-		changes := false
-		ast.Inspect(w.d, func(n ast.Node) bool {
-			if id, is := n.(*ast.Ident); is {
-				if v, is := u.info.Uses[id].(*types.Var); is && !v.IsField() {
-					changes = changes || u.changesIn(v, l.code())
-				}
-			}
-			return !changes
-		})
-		if changes {
+		if has(w.d, func(id *ast.Ident) bool {
+			v, is := u.info.Uses[id].(*types.Var)
+			return is && !v.IsField() && u.changesIn(v, l.code())
+		}) {
 			return true
 		}
 	}
@@ -341,23 +324,22 @@ func (u *unit) changesIn(v *types.Var, stmt ast.Node) (changes bool) {
 }
 
 // asks reports whether a loop asks anything of its error but whether there is one.
-func (u *unit) asks(l *retryLoop) (found bool) {
-	ast.Inspect(l.code(), func(n ast.Node) bool {
+func (u *unit) asks(l *retryLoop) bool {
+	return has(l.code(), func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
-			found = found || asksOf(u, n)
+			return asksOf(u, n)
 		case *ast.BinaryExpr:
 			if l.errs[u.object(n.X)] && !u.isNil(n.Y) || l.errs[u.object(n.Y)] && !u.isNil(n.X) {
-				found = true
+				return true
 			}
 		case *ast.TypeAssertExpr, *ast.TypeSwitchStmt:
-			found = true
+			return true
 		case *ast.SwitchStmt:
-			found = found || n.Tag != nil && l.errs[u.object(n.Tag)]
+			return n.Tag != nil && l.errs[u.object(n.Tag)]
 		}
-		return !found
+		return false
 	})
-	return found
 }
 
 // asksOf reports whether a call asks what an error or an answer is: by its name, and since it says yes or no,

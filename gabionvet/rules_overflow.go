@@ -110,11 +110,6 @@ func bindsNumber(c *check, code ast.Node, v *types.Var) (binds bool) {
 }
 
 // bindsAll reports whether code asks whether a wait is too short, as an overflow makes it.
-func bindsAll(code ast.Node) (binds bool) {
-	ast.Inspect(code, func(n ast.Node) bool {
-		b, is := n.(*ast.BinaryExpr)
-		binds = binds || is && (b.Op == token.LSS || b.Op == token.LEQ)
-		return !binds
-	})
-	return binds
+func bindsAll(code ast.Node) bool {
+	return has(code, func(b *ast.BinaryExpr) bool { return b.Op == token.LSS || b.Op == token.LEQ })
 }

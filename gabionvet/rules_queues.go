@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"go/types"
 	"regexp"
+	"slices"
 
 	"golang.org/x/tools/go/ast/inspector"
 )
@@ -145,21 +146,17 @@ var (
 	lockName = regexp.MustCompile(`(?i)lock|mutex|lease|leader`)
 )
 
-func saysLock(n ast.Node) (found bool) {
-	ast.Inspect(n, func(n ast.Node) bool {
-		lit, is := n.(*ast.BasicLit)
-		found = found || is && lit.Kind == token.STRING && lockName.MatchString(lit.Value)
-		return !found
-	})
-	return found || mentions(n, lockName)
+func saysLock(n ast.Node) bool {
+	return has(n, func(lit *ast.BasicLit) bool {
+		return lit.Kind == token.STRING && lockName.MatchString(lit.Value)
+	}) || mentions(n, lockName)
 }
 
 // restartsItself is the part of G102 that finds a function which starts itself again after each failure, by a timer or a goroutine.
 func restartsItself(c *check) {
-	c.root.Inspect([]ast.Node{(*ast.FuncDecl)(nil)}, func(at inspector.Cursor) bool {
-		decl := at.Node().(*ast.FuncDecl)
-		if decl.Body == nil || !c.looksAt(decl.Pos()) || counting(decl.Body) || hearsEnd(decl.Body) || !c.remote[declared(c.unit, decl)] {
-			return true
+	for at, decl := range every[*ast.FuncDecl](c.unit) {
+		if decl.Body == nil || counting(decl.Body) || hearsEnd(decl.Body) || !c.remote[declared(c.unit, decl)] {
+			continue
 		}
 		for e := range at.Preorder((*ast.CallExpr)(nil)) {
 			call := e.Node().(*ast.CallExpr)
@@ -169,24 +166,22 @@ func restartsItself(c *check) {
 			c.report(call, nil, "%s starts itself again after each failure, and nothing counts how often: while the dependency is down this goes on for ever, and each call that fails adds one more; "+
 				"bound the attempts, wait longer each time and with jitter, and end with the context", decl.Name.Name)
 		}
-		return true
-	})
+	}
 }
 
 // counting reports whether code counts anything.
-func counting(body *ast.BlockStmt) (counts bool) {
-	ast.Inspect(body, func(n ast.Node) bool {
+func counting(body *ast.BlockStmt) bool {
+	return has(body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.IncDecStmt:
-			counts = true
+			return true
 		case *ast.AssignStmt:
-			counts = counts || n.Tok != token.ASSIGN && n.Tok != token.DEFINE
+			return n.Tok != token.ASSIGN && n.Tok != token.DEFINE
 		case *ast.BinaryExpr:
-			counts = counts || n.Op == token.ADD || n.Op == token.SUB
+			return n.Op == token.ADD || n.Op == token.SUB
 		}
-		return !counts
+		return false
 	})
-	return counts
 }
 
 // startsAgain reports whether a call runs a function in another goroutine: by go, or by a timer.
@@ -200,12 +195,7 @@ func startsAgain(c *check, at inspector.Cursor, call *ast.CallExpr, decl *ast.Fu
 			return true
 		}
 		lit, is := call.Args[1].(*ast.FuncLit)
-		for _, inner := range calls(lit, false) {
-			if is && isSelf(inner.Fun) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(calls(lit, false), func(inner *ast.CallExpr) bool { return is && isSelf(inner.Fun) })
 	}
 	_, isGo := at.Parent().Node().(*ast.GoStmt)
 	return isGo && isSelf(call.Fun)

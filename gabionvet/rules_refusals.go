@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"regexp"
+	"slices"
 )
 
 // repeatsRefusals is G126.
@@ -55,12 +56,7 @@ func (c *check) tellsApart(r repeated) bool {
 	case r.by.own != nil:
 		return c.asks(r.by.own)
 	}
-	for _, arg := range r.by.call.Args {
-		if mentions(arg, retryIf) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.by.call.Args, func(arg ast.Expr) bool { return mentions(arg, retryIf) })
 }
 
 var retryIf = regexp.MustCompile(`(?i)retryif|retryable|onretry|classif`)

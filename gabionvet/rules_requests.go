@@ -15,15 +15,9 @@ var clientShortcuts = []string{"(net/http.Client).Get", "(net/http.Client).Head"
 
 // eachCall visits the calls of what the rules look at.
 func (u *unit) eachCall(visit func(inspector.Cursor, *ast.CallExpr)) {
-	u.root.Inspect([]ast.Node{(*ast.File)(nil), (*ast.CallExpr)(nil)}, func(c inspector.Cursor) bool {
-		switch n := c.Node().(type) {
-		case *ast.File:
-			return u.looksAt(n.Pos())
-		case *ast.CallExpr:
-			visit(c, n)
-		}
-		return true
-	})
+	for at, call := range every[*ast.CallExpr](u) {
+		visit(at, call)
+	}
 }
 
 // clientWithoutTimeout is G107.

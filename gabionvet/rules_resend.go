@@ -197,12 +197,9 @@ func identOf(c *check, v *types.Var) *ast.Ident {
 }
 
 func (u *unit) mayBeNil(e ast.Expr) bool {
-	for _, value := range u.values[u.object(e)] {
-		if value == nil || u.isNil(value) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(u.values[u.object(e)], func(value ast.Expr) bool {
+		return value == nil || u.isNil(value)
+	})
 }
 
 func (u *unit) touchesBody(n ast.Node, req types.Object) (found bool) {

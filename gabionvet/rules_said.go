@@ -5,34 +5,30 @@ import (
 	"go/token"
 	"go/types"
 	"slices"
-
-	"golang.org/x/tools/go/ast/inspector"
 )
 
 // failureOnlySaid is the part of G130 that finds a COMMIT, or work with money or goods, whose failure is only logged, in a function that returns no
 // error after it.
 func failureOnlySaid(c *check) {
 	pageLost(c)
-	c.root.Inspect([]ast.Node{(*ast.IfStmt)(nil)}, func(at inspector.Cursor) bool {
-		branch := at.Node().(*ast.IfStmt)
+	for at, branch := range every[*ast.IfStmt](c.unit) {
 		failed := failedIn(c, branch)
 		_, typ, body := enclosing(at)
-		if failed == nil || branch.Else != nil || !c.looksAt(branch.Pos()) ||
+		if failed == nil || branch.Else != nil ||
 			typ == nil || typ.Results == nil || !onlySays(c, branch.Body) {
-			return true
+			continue
 		}
 		call := assignedBefore(at, branch)
 		i := slices.Index(body.List, ast.Stmt(branch))
 		if call == nil || i < 0 || !mustBeDone(c, call) {
-			return true
+			continue
 		}
 		ret, is := body.List[len(body.List)-1].(*ast.ReturnStmt)
 		if !is || len(ret.Results) == 0 || !isErrorResult(c, typ) || !c.isNil(ret.Results[len(ret.Results)-1]) || c.usesObject(&ast.BlockStmt{List: body.List[i+1:]}, failed) {
-			return true
+			continue
 		}
 		c.report(branch, nil, "a failure of %s is only logged here, and no error is returned: the caller goes on as if it had been done; return the error", source(call.Fun))
-		return true
-	})
+	}
 }
 
 func isErrorResult(c *check, typ *ast.FuncType) bool {
@@ -49,22 +45,20 @@ func mustBeDone(c *check, call *ast.CallExpr) bool {
 
 // pageLost is the part of G130 for an iterator that ends when a call has failed, as it ends after the last element, and can say nothing of it.
 func pageLost(c *check) {
-	c.root.Inspect([]ast.Node{(*ast.IfStmt)(nil)}, func(at inspector.Cursor) bool {
-		branch := at.Node().(*ast.IfStmt)
+	for at, branch := range every[*ast.IfStmt](c.unit) {
 		fn, typ, _ := enclosing(at)
 		lit, isLit := fn.(*ast.FuncLit)
-		if failed := failedIn(c, branch); failed == nil || !isLit || !c.looksAt(branch.Pos()) || !yieldsOnly(c, typ) || !returns(branch.Body.List) || !declaredIn(failed, lit) {
-			return true
+		if failed := failedIn(c, branch); failed == nil || !isLit || !yieldsOnly(c, typ) || !returns(branch.Body.List) || !declaredIn(failed, lit) {
+			continue
 		}
 		rest := &ast.BlockStmt{List: branch.Body.List[:len(branch.Body.List)-1]}
 		call := assignedBefore(at, branch)
 		if call == nil || !c.isRemote(call) && !isDynamic(c.unit, call) || len(rest.List) > 0 && !onlySays(c, rest) {
-			return true
+			continue
 		}
 		c.report(branch, nil, "when %s fails this ends as after the last element: who goes over it takes what came for all that there is, and may remove the rest; "+
 			"yield the error, as iter.Seq2 of values and errors does, or keep it where it is asked for", source(call.Fun))
-		return true
-	})
+	}
 }
 
 // failedIn returns the error that is not nil in a branch, if that is all that its condition asks.

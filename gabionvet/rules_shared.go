@@ -45,17 +45,16 @@ func lockHeldInRetries(c *check) {
 
 // lockOfAllKeys is the part of G141 that finds a map whose lock is held while one of its elements is fetched.
 func lockOfAllKeys(c *check) {
-	c.root.Inspect([]ast.Node{(*ast.AssignStmt)(nil)}, func(at inspector.Cursor) bool {
-		as := at.Node().(*ast.AssignStmt)
+	for at, as := range every[*ast.AssignStmt](c.unit) {
 		index, is := as.Lhs[0].(*ast.IndexExpr)
-		if !is || !c.looksAt(as.Pos()) {
-			return true
+		if !is {
+			continue
 		}
 		_, isMap := c.typeOf(index.X).Underlying().(*types.Map)
 		of, isField := index.X.(*ast.SelectorExpr)
 		fn, _, body := enclosing(at)
 		if node, _, is := parameterOf(c.unit, index.Index); !isMap || !isField || !is || node != fn {
-			return true
+			continue
 		}
 		lock := lockedAt(c, at)
 		for _, call := range directCalls(body) {
@@ -69,8 +68,7 @@ func lockOfAllKeys(c *check) {
 				break
 			}
 		}
-		return true
-	})
+	}
 }
 
 var unlockName = regexp.MustCompile(`^R?Unlock$`)
@@ -83,13 +81,8 @@ func unlocks(n ast.Node) (found bool) {
 	return found
 }
 
-func inDefer(in ast.Node, call *ast.CallExpr) (is bool) {
-	ast.Inspect(in, func(n ast.Node) bool {
-		d, isDefer := n.(*ast.DeferStmt)
-		is = is || isDefer && d.Call == call
-		return !is
-	})
-	return is
+func inDefer(in ast.Node, call *ast.CallExpr) bool {
+	return has(in, func(d *ast.DeferStmt) bool { return d.Call == call })
 }
 
 // lockedAt returns the call that locks a mutex which is held at a place, in the same function.

@@ -315,20 +315,9 @@ func (t *slot) givenAt(c *check, n ast.Node) bool {
 	return t.gives(n)
 }
 
-func (t *slot) givenIn(n ast.Node) (found bool) {
-	ast.Inspect(n, func(m ast.Node) bool {
-		found = found || m != nil && t.gives(m)
-		return !found
-	})
-	return found
-}
+func (t *slot) givenIn(n ast.Node) bool { return has(n, t.gives) }
 
 // ofChannel reports whether code receives from a channel.
-func ofChannel(body *ast.BlockStmt) (found bool) {
-	ast.Inspect(body, func(n ast.Node) bool {
-		u, is := n.(*ast.UnaryExpr)
-		found = found || is && u.Op == token.ARROW
-		return !found
-	})
-	return found
+func ofChannel(body *ast.BlockStmt) bool {
+	return has(body, func(u *ast.UnaryExpr) bool { return u.Op == token.ARROW })
 }

@@ -5,8 +5,6 @@ import (
 	"go/token"
 	"go/types"
 	"regexp"
-
-	"golang.org/x/tools/go/ast/inspector"
 )
 
 var (
@@ -16,15 +14,14 @@ var (
 
 // standInKept is the part of G135 for a value that stands in for a call that failed, and is kept in a cache as what the call returns is.
 func standInKept(c *check) {
-	c.root.Inspect([]ast.Node{(*ast.IfStmt)(nil)}, func(at inspector.Cursor) bool {
-		branch := at.Node().(*ast.IfStmt)
+	for at, branch := range every[*ast.IfStmt](c.unit) {
 		block, isBlock := at.Parent().Node().(*ast.BlockStmt)
-		if !isBlock || failedIn(c, branch) == nil || branch.Else != nil || leaves(branch.Body.List) || !c.looksAt(branch.Pos()) {
-			return true
+		if !isBlock || failedIn(c, branch) == nil || branch.Else != nil || leaves(branch.Body.List) {
+			continue
 		}
 		call := assignedBefore(at, branch)
 		if call == nil || !c.isRemote(call) && !isDynamic(c.unit, call) {
-			return true
+			continue
 		}
 		stand := replaced(c, call, branch)
 		for _, s := range block.List {
@@ -39,8 +36,7 @@ func standInKept(c *check) {
 			c.report(keeps, nil, "when %s has failed, what stands in for its answer is kept here as the answer is: a failure of a second stays for as long as an answer is kept; "+
 				"keep what was answered, and of a failure nothing, or for a short time", source(call.Fun))
 		}
-		return true
-	})
+	}
 }
 
 // replaced returns the variable that has what a call returned, and to which the branch after its failure gives another value.

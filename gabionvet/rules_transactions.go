@@ -52,17 +52,16 @@ func (c *check) transactionOf(r repeated, at reached) types.Object {
 	return obj
 }
 
-func (c *check) saves(n ast.Node) (found bool) {
-	ast.Inspect(n, func(n ast.Node) bool {
+func (c *check) saves(n ast.Node) bool {
+	return has(n, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.BasicLit:
-			found = found || savepoint.MatchString(n.Value)
+			return savepoint.MatchString(n.Value)
 		case *ast.Ident:
-			found = found || savepoint.MatchString(n.Name) || n.Name == "Begin"
+			return savepoint.MatchString(n.Name) || n.Name == "Begin"
 		}
-		return !found
+		return false
 	})
-	return found
 }
 
 // callInTransaction is G124.
@@ -173,12 +172,11 @@ var services = regexp.MustCompile(`^(Charge|Capture|Pay|Payout|Refund|Publish|No
 
 // transactionLeftOpen is G129.
 func transactionLeftOpen(c *check) {
-	c.root.Inspect([]ast.Node{(*ast.AssignStmt)(nil)}, func(at inspector.Cursor) bool {
-		as := at.Node().(*ast.AssignStmt)
+	for at, as := range every[*ast.AssignStmt](c.unit) {
 		block, is := at.Parent().Node().(*ast.BlockStmt)
 		tx, rest := begins(c, as), []ast.Stmt(nil)
-		if !is || tx == nil || !c.looksAt(as.Pos()) {
-			return true
+		if !is || tx == nil {
+			continue
 		}
 		for i, s := range block.List {
 			if s == ast.Stmt(as) {
@@ -186,11 +184,11 @@ func transactionLeftOpen(c *check) {
 			}
 		}
 		if len(rest) == 0 || inLiteral(c, tx) {
-			return true
+			continue
 		}
 		check, is := rest[0].(*ast.IfStmt) // the error of Begin itself
 		if !is || !returns(check.Body.List) || !c.usesObject(check.Cond, c.object(as.Lhs[1])) {
-			return true
+			continue
 		}
 		rest = rest[1:]
 		w := &walk{u: c.unit, flag: func(n ast.Node) uint8 { return endsTransaction(c, tx, n) }}
@@ -200,8 +198,7 @@ func transactionLeftOpen(c *check) {
 			c.report(as, nil, "a path returns and neither commits %s nor rolls it back: its connection never goes back to the pool, and its locks stay; a few such errors and every call waits for a connection; "+
 				"write defer %s.Rollback() after the error of Begin", tx.Name(), tx.Name())
 		}
-		return true
-	})
+	}
 }
 
 // inLiteral reports whether a function literal uses a transaction: it may end it.

@@ -3,6 +3,7 @@ package gabionvet
 import (
 	"go/ast"
 	"regexp"
+	"slices"
 
 	"golang.org/x/tools/go/ast/inspector"
 )
@@ -41,10 +42,7 @@ func isUnknown(c *check, e ast.Expr) bool {
 	if obj == nil || obj.Pkg() == nil {
 		return false
 	}
-	for _, name := range unknowns {
-		if unversioned(obj.Pkg().Path())+"."+obj.Name() == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(unknowns, func(name string) bool {
+		return unversioned(obj.Pkg().Path())+"."+obj.Name() == name
+	})
 }

@@ -150,12 +150,9 @@ func posts(c *check, at reached) bool {
 // clientOf reports whether a call is of a method of an HTTP client.
 func clientOf(c *check, call *ast.CallExpr) bool {
 	name := c.fullName(call)
-	for _, of := range []string{"(net/http.Client).", "(net/http.RoundTripper).", "(net/http.Transport).", "(github.com/hashicorp/go-retryablehttp.Client)."} {
-		if strings.HasPrefix(name, of) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"(net/http.Client).", "(net/http.RoundTripper).", "(net/http.Transport).", "(github.com/hashicorp/go-retryablehttp.Client)."}, func(of string) bool {
+		return strings.HasPrefix(name, of)
+	})
 }
 
 // makesPost reports whether a call makes a request that is a POST, which neither its function nor those that give
@@ -336,12 +333,7 @@ func (c *check) setsKeyIn(e ast.Expr) bool { return c.setsKey(e) }
 
 // repeatsAnswerless reports whether the call is what the loop repeats after an error.
 func (c *check) repeatsAnswerless(l *retryLoop, call *ast.CallExpr) bool {
-	for _, a := range l.attempts {
-		if a == call {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(l.attempts, call)
 }
 
 // saysHarmless reports whether the address or body of a POST, or what they are made of, speaks of something
@@ -362,19 +354,18 @@ func saysHarmless(c *check, e ast.Expr, path []step) (found bool) {
 }
 
 // setsKey reports whether code speaks of idempotency at all.
-func (u *unit) setsKey(n ast.Node) (found bool) {
-	ast.Inspect(n, func(n ast.Node) bool {
+func (u *unit) setsKey(n ast.Node) bool {
+	return has(n, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.Ident:
-			found = found || keyText.MatchString(n.Name) && n.Name != "WithIdempotent"
+			return keyText.MatchString(n.Name) && n.Name != "WithIdempotent"
 		case *ast.BasicLit:
-			found = found || keyText.MatchString(n.Value)
+			return keyText.MatchString(n.Value)
 		case *ast.SelectorExpr: // gabionhttp.HeaderKey
 			if v := u.info.Types[n].Value; v != nil && v.Kind() == constant.String {
-				found = found || keyText.MatchString(constant.StringVal(v))
+				return keyText.MatchString(constant.StringVal(v))
 			}
 		}
-		return !found
+		return false
 	})
-	return found
 }

@@ -47,10 +47,9 @@ func deadContext(c *check) {
 // endsWithMaker is the part of G132 for a context with a timeout that a constructor leaves in what it makes: the time is that of one
 // call, it runs from the making on, and it is over for all later calls.
 func endsWithMaker(c *check) {
-	c.root.Inspect([]ast.Node{(*ast.FuncDecl)(nil)}, func(at inspector.Cursor) bool {
-		decl := at.Node().(*ast.FuncDecl)
-		if decl.Recv != nil || decl.Body == nil || !makerName.MatchString(decl.Name.Name) || !c.looksAt(decl.Pos()) {
-			return true
+	for _, decl := range every[*ast.FuncDecl](c.unit) {
+		if decl.Recv != nil || decl.Body == nil || !makerName.MatchString(decl.Name.Name) {
+			continue
 		}
 		own(decl.Body, func(n ast.Node) {
 			as, is := n.(*ast.AssignStmt)
@@ -66,8 +65,7 @@ func endsWithMaker(c *check) {
 					"make the context of a call in the call", decl.Name.Name, field.Name())
 			}
 		})
-		return true
-	})
+	}
 }
 
 var (
@@ -188,25 +186,22 @@ func timesOf(c *check, l *retryLoop) int64 {
 var maybeWaits = regexp.MustCompile(`(?i)sleep|wait|pause|delay|back_?off|limit|throttle|acquire|next|tick|retr`)
 
 // mayWait reports whether anything in a loop may wait.
-func mayWait(c *check, l *retryLoop) (may bool) {
-	ast.Inspect(l.code(), func(n ast.Node) bool {
+func mayWait(c *check, l *retryLoop) bool {
+	return has(l.code(), func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.SelectStmt:
-			may = true
+			return true
 		case *ast.UnaryExpr:
-			may = may || n.Op == token.ARROW
+			return n.Op == token.ARROW
 		case *ast.CallExpr:
 			id := calledName(n)
-			may = may || id == nil || maybeWaits.MatchString(id.Name)
+			return id == nil || maybeWaits.MatchString(id.Name)
 		}
-		return !may
+		return false
+	}) || slices.ContainsFunc(reach(c.unit, l.body), func(at reached) bool {
+		_, _, is := pause(c.unit, at.call, 0)
+		return is || len(at.path) > 0 && c.is(at.call, "time.After", "time.NewTimer")
 	})
-	for _, at := range reach(c.unit, l.body) {
-		if _, _, is := pause(c.unit, at.call, 0); is || len(at.path) > 0 && c.is(at.call, "time.After", "time.NewTimer") {
-			return true
-		}
-	}
-	return may
 }
 
 // retryAfterIgnored is G134.
@@ -258,23 +253,15 @@ func readsRetryAfter(c *check, l *retryLoop) bool {
 }
 
 // namesTooMany reports whether code asks for a 429 by itself.
-func namesTooMany(n ast.Node) (found bool) {
-	ast.Inspect(n, func(n ast.Node) bool {
-		lit, is := n.(*ast.BasicLit)
-		found = found || is && lit.Value == "429"
-		return !found
-	})
-	return found || mentions(n, tooMany)
+func namesTooMany(n ast.Node) bool {
+	return has(n, func(lit *ast.BasicLit) bool { return lit.Value == "429" }) || mentions(n, tooMany)
 }
 
 // saysText reports whether code has a text.
-func saysText(n ast.Node, text string) (found bool) {
-	ast.Inspect(n, func(n ast.Node) bool {
-		lit, is := n.(*ast.BasicLit)
-		found = found || is && lit.Kind == token.STRING && strings.Contains(strings.ToLower(lit.Value), text)
-		return !found
+func saysText(n ast.Node, text string) bool {
+	return has(n, func(lit *ast.BasicLit) bool {
+		return lit.Kind == token.STRING && strings.Contains(strings.ToLower(lit.Value), text)
 	})
-	return found
 }
 
 // deafLibrary finds a library's retries that are not given the context at hand.

@@ -116,12 +116,8 @@ func (w *taking) leavesFirst(s ast.Stmt) (leaves bool) {
 	return endsWithSuccess(w.c.unit, s)
 }
 
-func (w *taking) startsIn(n ast.Node) (found bool) {
-	ast.Inspect(n, func(n ast.Node) bool {
-		found = found || n != nil && w.starts[n]
-		return !found
-	})
-	return found
+func (w *taking) startsIn(n ast.Node) bool {
+	return has(n, func(n ast.Node) bool { return w.starts[n] })
 }
 
 // node counts what happens in something without paths.
@@ -152,11 +148,6 @@ func (w *taking) node(n ast.Node, in int) int {
 }
 
 // receivesIn reports whether other code, that runs at another time, receives.
-func (w *taking) receivesIn(n ast.Node) (found bool) {
-	ast.Inspect(n, func(n ast.Node) bool {
-		u, is := n.(*ast.UnaryExpr)
-		found = found || is && u.Op == token.ARROW && w.c.object(u.X) == types.Object(w.ch)
-		return !found
-	})
-	return found
+func (w *taking) receivesIn(n ast.Node) bool {
+	return has(n, func(u *ast.UnaryExpr) bool { return u.Op == token.ARROW && w.c.object(u.X) == types.Object(w.ch) })
 }

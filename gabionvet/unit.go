@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"go/types"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
@@ -81,12 +82,7 @@ func isTest(path, name string, f *ast.File) bool {
 	if strings.HasSuffix(name, "_test.go") || !strings.HasSuffix(name, ".go") || testElement.MatchString(path) {
 		return true
 	}
-	for _, spec := range f.Imports {
-		if spec.Path.Value == `"testing"` {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.Imports, func(spec *ast.ImportSpec) bool { return spec.Path.Value == `"testing"` })
 }
 
 // looksAt reports whether a place is in a file that the rules look at.
@@ -230,12 +226,7 @@ func (u *unit) is(call *ast.CallExpr, names ...string) bool {
 	if name == "" {
 		return false
 	}
-	for _, want := range names {
-		if name == want {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(names, name)
 }
 
 // fullName is a function's name with the path of its package, without the version of its

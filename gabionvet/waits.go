@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"go/types"
 	"regexp"
+	"slices"
 )
 
 // findOKs finds the variables of a loop's condition that the loop sets after a success.
@@ -129,27 +130,21 @@ func pause(u *unit, call *ast.CallExpr, depth int) (d ast.Expr, deaf, is bool) {
 var waits = regexp.MustCompile(`(?i)sleep|pause|wait|delay|back_?off`)
 
 func takesDuration(u *unit, call *ast.CallExpr) bool {
-	for _, arg := range call.Args {
-		if typeName(u.typeOf(arg)) == "time.Duration" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(call.Args, func(arg ast.Expr) bool { return typeName(u.typeOf(arg)) == "time.Duration" })
 }
 
 // hearsEnd reports whether code asks whether a context has ended. A method Done that is given something is of something else.
-func hearsEnd(n ast.Node) (hears bool) {
+func hearsEnd(n ast.Node) bool {
 	other := map[*ast.Ident]bool{}
-	ast.Inspect(n, func(n ast.Node) bool {
+	return has(n, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
 			if sel, is := n.Fun.(*ast.SelectorExpr); is && len(n.Args) > 0 && (sel.Sel.Name == "Done" || sel.Sel.Name == "Err") {
 				other[sel.Sel] = true
 			}
 		case *ast.Ident:
-			hears = hears || contextEnd.MatchString(n.Name) && !other[n]
+			return contextEnd.MatchString(n.Name) && !other[n]
 		}
-		return !hears
+		return false
 	})
-	return hears
 }

@@ -46,12 +46,7 @@ func forbidden(name string) bool {
 	if never[name] {
 		return true
 	}
-	for _, prefix := range neverPrefix {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(neverPrefix, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
 // lines are a header as it was at some moment. There are few: a search is fine, and

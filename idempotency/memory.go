@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -46,12 +47,8 @@ type memoryShard struct {
 func NewMemoryStore(records int, bytes int64) Store { return newMemoryStore(records, bytes) }
 
 func newMemoryStore(records int, bytes int64) *memoryStore {
-	if records == 0 {
-		records = memoryRecords
-	}
-	if bytes == 0 {
-		bytes = memoryBytes
-	}
+	records = cmp.Or(records, memoryRecords)
+	bytes = cmp.Or(bytes, memoryBytes)
 	s := &memoryStore{origin: time.Now(), records: int64(records), bytes: bytes}
 	for i := range s.shards {
 		s.shards[i].records, s.shards[i].due, s.shards[i].rest = map[ID]*Record{}, notDue, 1

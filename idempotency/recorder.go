@@ -2,6 +2,7 @@ package idempotency
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -280,9 +281,7 @@ func (c *recorder) hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if c.status == 0 {
-		c.status = http.StatusSwitchingProtocols
-	}
+	c.status = cmp.Or(c.status, http.StatusSwitchingProtocols)
 	c.hijacked = true
 	return conn, rw, nil
 }

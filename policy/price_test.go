@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"slices"
@@ -19,9 +20,7 @@ func TestPricesAreReadAndWritten(t *testing.T) {
 		if err := p.UnmarshalText([]byte(text)); err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}
-		if want == "" {
-			want = text
-		}
+		want = cmp.Or(want, text)
 		again := Price{}
 		if err := again.UnmarshalText([]byte(p.String())); p.String() != want || err != nil || again != p {
 			t.Errorf("%q is written as %q and read again as %+v, %v", text, p, again, err)

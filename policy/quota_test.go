@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"math"
 	"strings"
 	"testing"
@@ -25,10 +26,7 @@ func TestQuotasAreLines(t *testing.T) {
 			if err := q.UnmarshalText([]byte(tt.line)); err != nil || q != tt.want {
 				t.Fatalf("read as %+v (%v), want %+v", q, err, tt.want)
 			}
-			want := tt.out
-			if want == "" {
-				want = tt.line
-			}
+			want := cmp.Or(tt.out, tt.line)
 			var again Quota
 			if err := again.UnmarshalText([]byte(q.String())); q.String() != want || err != nil || again != q {
 				t.Errorf("written as %q (%v), want %q", q.String(), err, want)

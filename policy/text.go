@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -164,9 +165,7 @@ func shifted(f float64) string {
 	whole, part, _ := strings.Cut(s, ".")
 	part += "00"
 	whole, part = strings.TrimLeft(whole+part[:2], "0"), strings.TrimRight(part[2:], "0")
-	if whole == "" {
-		whole = "0"
-	}
+	whole = cmp.Or(whole, "0")
 	if part != "" {
 		whole += "." + part
 	}

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -102,12 +103,7 @@ func (h history) inTime(i int) bool {
 	if s.what != "served" || s.waited >= 5*ms {
 		return false
 	}
-	for _, f := range h[:i] {
-		if f.what == "full" && s.at-f.at < 5*ms {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(h[:i], func(f said) bool { return f.what == "full" && s.at-f.at < 5*ms })
 }
 
 // late reports whether fact i is of one who had to wait for long.

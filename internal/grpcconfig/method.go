@@ -2,6 +2,7 @@ package grpcconfig
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -162,12 +163,9 @@ func (r *reader) retryPolicy(n *node, nameless bool) *resending {
 
 // isNulled reports whether an object says null for a key.
 func isNulled(n *node, key string) bool {
-	for _, m := range n.members {
-		if strings.EqualFold(m.key.text, key) && m.value.kind == isNull {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.members, func(m member) bool {
+		return strings.EqualFold(m.key.text, key) && m.value.kind == isNull
+	})
 }
 
 // attempts reads how often a call is sent at most, the first time included.

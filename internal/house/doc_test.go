@@ -3,6 +3,7 @@ package house
 import (
 	"go/ast"
 	"go/token"
+	"slices"
 	"testing"
 )
 
@@ -27,12 +28,7 @@ func undocumented(t *tree) (found []string) {
 }
 
 func explained(code []source) bool {
-	for _, file := range code {
-		if file.ast.Doc != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(code, func(file source) bool { return file.ast.Doc != nil })
 }
 
 func bare(t *tree, decl ast.Decl) (found []string) {

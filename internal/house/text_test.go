@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -222,12 +223,7 @@ func flush(lines []string) string {
 }
 
 func containsAny(texts []string, part string) bool {
-	for _, text := range texts {
-		if strings.Contains(text, part) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, part) })
 }
 
 func TestPagesAreTheExamplesText(t *testing.T) {

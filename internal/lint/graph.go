@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"path/filepath"
 	"strings"
 
@@ -59,10 +60,7 @@ func (r *run) graphOf(files []*config.File) (g Graph) {
 		g.Services = append(g.Services, Service{name, facts.Of(f).Program, of(""), func(path string) bool { return policyfile.Of(f).Unread("", path) }})
 		for _, dep := range f.Names() {
 			s := newSubject(r, f, dep)
-			to := s.facts.Service
-			if to == "" {
-				to = dep
-			}
+			to := cmp.Or(s.facts.Service, dep)
 			g.Edges = append(g.Edges, Edge{
 				From: name, To: to, Dependency: dep, Policy: s.p, Facts: s.facts, Deadline: s.p.Trust == policy.Internal, Travel: "trust: internal",
 				Place: of(dep), Unread: func(path string) bool { return policyfile.Of(f).Unread(dep, path) },

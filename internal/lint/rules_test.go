@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -51,10 +52,7 @@ func tryRule(t *testing.T, id string, specimens []specimen) {
 			for _, u := range r.Unknown {
 				got = append(got, "unknown "+u.Missing)
 			}
-			is := strings.Join(got, ", ")
-			if is == "" {
-				is = "silent"
-			}
+			is := cmp.Or(strings.Join(got, ", "), "silent")
 			tried[id][strings.Fields(is)[0]] = true
 			if is != c.want || c.says != "" && !strings.Contains(strings.Join(said, "\n"), c.says) {
 				t.Errorf("%s\n got %s: %q\nwant %s: %q", c.dep, is, said, c.want, c.says)

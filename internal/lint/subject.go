@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -25,9 +26,7 @@ type subject struct {
 
 func newSubject(r *run, f *config.File, name string) *subject {
 	s := &subject{run: r, file: f, name: name, p: f.Policies[name].Resolved(), facts: add(facts.Of(f).Facts[name], r.measured[name]), program: facts.Of(f).Program}
-	if s.facts.Processes == 0 {
-		s.facts.Processes = s.program.Processes
-	}
+	s.facts.Processes = cmp.Or(s.facts.Processes, s.program.Processes)
 	return s
 }
 

@@ -32,9 +32,7 @@ func (o Options) Open() *Room {
 	}
 	if o.learns() {
 		b := learned.Bounds{Min: max(o.Min, 1), Max: o.Max}
-		if b.Max == 0 {
-			b.Max = max(admission.MostLimit, b.Min)
-		}
+		b.Max = cmp.Or(b.Max, max(admission.MostLimit, b.Min))
 		c.Limit, c.Learn = admission.UsualLimit, &b
 	}
 	if o.Queue == 0 {

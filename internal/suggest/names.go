@@ -1,6 +1,7 @@
 package suggest
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -20,9 +21,7 @@ func (n Names) Make(text string) string {
 		return '-'
 	}, strings.Trim(text, "/"))
 	clean = strings.Trim(clean[:min(len(clean), 90)], ".-_")
-	if clean == "" {
-		clean = "all"
-	}
+	clean = cmp.Or(clean, "all")
 	name := clean
 	for n[name] > 0 {
 		n[clean]++

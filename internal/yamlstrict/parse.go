@@ -118,8 +118,7 @@ func (d *Document) syntax(err error) Findings {
 	if found != nil {
 		return found[:min(len(found), 100)]
 	}
-	var at *yaml.LoadError
-	if errors.As(err, &at) {
+	if at, is := errors.AsType[*yaml.LoadError](err); is {
 		f := d.Finding(at.Mark.Line, at.Mark.Column, "not YAML: "+clipLong(at.Message), "")
 		if _, rest, ok := strings.Cut(f.Snippet, "${"); ok { // the brace opens a mapping there
 			name, _, _ := strings.Cut(rest, "}")

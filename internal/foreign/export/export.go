@@ -9,6 +9,7 @@
 package export
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -110,9 +111,7 @@ func Find(name string) (*Format, error) {
 
 // Write writes a dependency.
 func (f *Format) Write(d Dependency) Export {
-	if d.Host == "" {
-		d.Host = d.Name
-	}
+	d.Host = cmp.Or(d.Host, d.Name)
 	c := &call{Dependency: d, p: plain(d.Policy)}
 	c.comes = nothing(c.p)
 	rows := make([]Row, 0, len(f.Mappings))

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -66,9 +67,7 @@ type place struct {
 // placeOf reads a host such as stock, stock.shop or stock.shop.svc.cluster.local:8080.
 func placeOf(host string) place {
 	name, port := hostPort(host)
-	if port == 0 {
-		port = 80
-	}
+	port = cmp.Or(port, 80)
 	p := place{name: name, port: port}
 	if first, rest, dotted := strings.Cut(name, "."); dotted {
 		second, rest, more := strings.Cut(rest, ".")

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -23,9 +24,7 @@ func losses(format, source string, own []Mapping, without ...string) []Mapping {
 			continue
 		}
 		m.ID, m.Fate, m.usual = "lost", foreign.Lost, true
-		if m.Source == "" {
-			m.Source = source
-		}
+		m.Source = cmp.Or(m.Source, source)
 		all = append(all, m)
 	}
 	for i := range all {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,12 +66,7 @@ var daprTable = foreign.NewTable("Dapr ignores it", nil,
 var dapr = foreign.Format{
 	Name: "dapr", Title: "Dapr's Resiliency", Source: daprSpec, Tables: []*foreign.Table{daprTable},
 	Like: func(_ []byte, documents []*yamlstrict.Tree) bool {
-		for _, d := range documents {
-			if isDapr(d) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(documents, isDapr)
 	},
 	Read: readDapr,
 }
@@ -314,10 +310,7 @@ func (d *draft) daprBreaker(v *foreign.Value) {
 	}
 	d.plays(func(p *policy.Policy) { p.Breaker = made })
 	if known {
-		from := trip
-		if from == nil {
-			from = v
-		}
+		from := cmp.Or(trip, v)
 		d.says(from, func(p *policy.Policy) { p.Breaker.Consecutive = made.Consecutive }, "breaker.consecutive")
 	}
 	open := v.Get("timeout")

@@ -3,6 +3,7 @@ package library
 import (
 	"cmp"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,12 +106,7 @@ func readDotnet(f *foreign.File) *foreign.Import {
 }
 
 func holds(all []found, key string) bool {
-	for _, h := range all {
-		if h.path == key || strings.HasPrefix(h.path, key+".") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, func(h found) bool { return h.path == key || strings.HasPrefix(h.path, key+".") })
 }
 
 // found is a section that configures a handler.

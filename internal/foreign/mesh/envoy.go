@@ -3,6 +3,7 @@ package mesh
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,12 +45,7 @@ func envoyKind(t *yamlstrict.Tree) string {
 }
 
 func likeEnvoy(_ []byte, documents []*yamlstrict.Tree) bool {
-	for _, t := range documents {
-		if envoyKind(t) != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(documents, func(t *yamlstrict.Tree) bool { return envoyKind(t) != "" })
 }
 
 // envoy is a file of Envoy.

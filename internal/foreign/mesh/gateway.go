@@ -12,12 +12,7 @@ import (
 )
 
 func likeGateway(_ []byte, documents []*yamlstrict.Tree) bool {
-	for _, o := range objects(documents) {
-		if gatewayKind(o) != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(objects(documents), func(o *yamlstrict.Tree) bool { return gatewayKind(o) != "" })
 }
 
 // gatewayKind is the kind of an object of the Gateway API that is read.

@@ -133,12 +133,7 @@ func (r *linkerd) annotated(o *yamlstrict.Tree, table *foreign.Table) *annotated
 
 // says reports whether there is an annotation that counts.
 func (r *linkerd) says(notes *foreign.Value) bool {
-	for _, v := range notes.All() {
-		if v.Rule.Key != "*" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(notes.All(), func(v *foreign.Value) bool { return v.Rule.Key != "*" })
 }
 
 // begun is a plan with Linkerd's defaults: no timeout, no retry, and a retry without a wait.

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,9 +72,7 @@ func TestAMessageHasTheSameEndInTheLabAndHere(t *testing.T) {
 		{fact: "its time is over", inbox: sim.ReexecuteInbox, work: 25 * time.Second},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
-			if c.visibility == 0 {
-				c.visibility = 30 * time.Second
-			}
+			c.visibility = cmp.Or(c.visibility, 30*time.Second)
 			lab := c.inLab(t)
 			synctest.Test(t, func(t *testing.T) {
 				here := c.here(t)

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"math"
 	"net"
 	"net/http"
@@ -38,9 +39,7 @@ var outages = []struct {
 func outage(t testing.TB, f sim.Fault) *sim.World {
 	t.Helper()
 	f.At = outageFrom
-	if f.For == 0 {
-		f.For = outageTo - outageFrom
-	}
+	f.For = cmp.Or(f.For, outageTo-outageFrom)
 	return &sim.World{
 		Duration: outageLasts,
 		Cuts:     []time.Duration{outageFrom, outageTo},

@@ -3,6 +3,7 @@ package report
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/gob"
 	"encoding/xml"
@@ -262,10 +263,7 @@ func crowded() *scenario.Study {
 func TestTheScreenFits(t *testing.T) {
 	for name, s := range map[string]*scenario.Study{"alone": alone(), "pair": pair(), "real": real(t), "judged": judged(t), "crowded": crowded()} {
 		for _, width := range []int{0, 1, 40, 57, 80, 132} {
-			want := map[int]int{0: 80, 1: 40}[width]
-			if want == 0 {
-				want = width
-			}
+			want := cmp.Or(map[int]int{0: 80, 1: 40}[width], width)
 			lines := strings.Split(strings.TrimSuffix(terminal(t, s, Options{Width: width}), "\n"), "\n")
 			if len(lines) > 40 {
 				t.Errorf("%s has %d lines", name, len(lines))

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"time"
 
 	ground "github.com/gabion-go/gabion/internal/admission"
@@ -46,9 +47,7 @@ func (a *admission) lower() *sim.Admission {
 	}
 	if a.Limit < 0 {
 		b := learned.Bounds{Min: max(int(a.Min), 1), Max: int(a.Max)}
-		if b.Max == 0 {
-			b.Max = max(ground.MostLimit, b.Min)
-		}
+		b.Max = cmp.Or(b.Max, max(ground.MostLimit, b.Min))
 		made.Limit, made.Learn = ground.UsualLimit, &b
 	}
 	return made

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -45,9 +46,7 @@ func (r *reader) acyclic(nodes map[string]yamlstrict.Node) {
 func (r *reader) grid(m *mapping) {
 	g := &r.file.grid
 	g.replications = int(m.Replications)
-	if g.replications == 0 {
-		g.replications = 10
-	}
+	g.replications = cmp.Or(g.replications, 10)
 	for _, p := range m.Load {
 		g.loads = append(g.loads, float64(p))
 	}

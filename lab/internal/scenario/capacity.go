@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -66,10 +67,7 @@ func (f *File) pathCapacity(w *world) (made []float64, bottleneck string) {
 func (f *File) meanVisits(w *world) []float64 {
 	visits, all := make([]float64, len(f.services)), 0.0
 	for i, c := range f.fleets {
-		weight := float64(c.Rate)
-		if weight == 0 {
-			weight = 1
-		}
+		weight := cmp.Or(float64(c.Rate), 1)
 		all += weight
 		for k, v := range w.visits[i] {
 			visits[k] += weight * v

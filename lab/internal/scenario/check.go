@@ -136,9 +136,7 @@ func (r *reader) edges(of item, nodes []yamlstrict.Node) (edges []namedEdge) {
 		it := r.decode(fmt.Sprintf("%s: call %d", of.what, i+1), node, &e.edge)
 		it.need("to", "name the service that is called")
 		e.to, e.at = r.serviceNamed(it, "to", e.To), it.first
-		if e.Policy == "" {
-			e.Policy = e.To
-		}
+		e.Policy = cmp.Or(e.Policy, e.To)
 		if e.Quorum > max(e.Fan, 1) {
 			it.fail("quorum", fmt.Sprintf("quorum %d is more than the fan of %d", e.Quorum, max(e.Fan, 1)), "write at most as many")
 		}
@@ -292,9 +290,7 @@ func lastOf(at, lasts, every, until, end time.Duration) time.Duration {
 	if every == 0 {
 		return at
 	}
-	if until == 0 {
-		until = end - lasts
-	}
+	until = cmp.Or(until, end-lasts)
 	return at + max(until-at, 0)/every*every
 }
 

@@ -250,18 +250,14 @@ func (r *reader) head(d *document) {
 	f := r.file
 	f.Title, f.Story = strings.TrimSpace(d.Title), strings.TrimSpace(d.Story)
 	f.Seed, f.Replications = uint64(max(d.Seed, 1)), int(d.Replications)
-	if f.Replications == 0 {
-		f.Replications = 20
-	}
+	f.Replications = cmp.Or(f.Replications, 20)
 	r.version(d.Version)
 	if f.Title == "" && !r.places["title"].Wrong {
 		r.fail(r.places["title"], "there is no title", "say in one line what happens")
 	}
 	f.duration, f.warmup, f.drain = time.Duration(d.Duration), time.Duration(d.Warmup), time.Duration(d.Drain)
 	f.bin, f.during = time.Duration(d.Bin), d.During
-	if f.drain == 0 {
-		f.drain = 30 * time.Second
-	}
+	f.drain = cmp.Or(f.drain, 30*time.Second)
 	if f.bin == 0 {
 		f.bin = max(time.Second, (f.duration / 600).Round(time.Second))
 	}
@@ -304,8 +300,7 @@ func (r *reader) section(key string, node yamlstrict.Node) *config.File {
 		return none
 	}
 	f, err := config.Parse(r.file.Name, []byte(text), config.Lookup(func(string) (string, bool) { return "", false }))
-	var found config.Findings
-	if errors.As(err, &found) {
+	if found, is := errors.AsType[config.Findings](err); is {
 		for _, x := range found {
 			r.found = append(r.found, r.doc.Finding(x.Line, x.Col, key+": "+x.Reason, x.Proposal))
 		}

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -48,14 +49,8 @@ const perPeriod = 48
 
 // over lays the rise and fall over a load.
 func (d *daily) over(load sim.Load, end time.Duration) (made sim.Load) {
-	period := time.Duration(d.Period)
-	if period == 0 {
-		period = 24 * time.Hour
-	}
-	peak := time.Duration(d.Peak)
-	if peak == 0 {
-		peak = period / 4
-	}
+	period := cmp.Or(time.Duration(d.Period), 24*time.Hour)
+	peak := cmp.Or(time.Duration(d.Peak), period/4)
 	times := func(at time.Duration) float64 {
 		turn := float64((at-peak)%period) / float64(period)
 		return 1 + float64(float64(d.Swing)*cosine(turn))

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -85,9 +86,7 @@ func (r *reader) readPlan() {
 		last := lastOf(time.Duration(x.At), time.Duration(x.For), time.Duration(x.Every), time.Duration(x.Until), f.duration)
 		f.duration = max(f.duration, last+time.Duration(x.For))
 	}
-	if f.duration == 0 {
-		f.duration = time.Nanosecond // nothing is ever wrong
-	}
+	f.duration = cmp.Or(f.duration, time.Nanosecond) // nothing is ever wrong
 }
 
 // effectsInPlan refuses what can be read and would change nothing.

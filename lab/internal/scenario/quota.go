@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -40,9 +41,7 @@ func parseAllowance(s string) (any, string, string) {
 	if q.Estimate != 0 || q.Among != 0 {
 		return nil, "says what callers do, and a service knows nothing of that", "remove estimate and among"
 	}
-	if q.Span == 0 {
-		q.Span = time.Minute
-	}
+	q.Span = cmp.Or(q.Span, time.Minute)
 	return allowance{Unit: q.Unit, Amount: q.Amount, Span: q.Span, Window: q.Window}, "", ""
 }
 

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -55,8 +56,6 @@ func (f *namedFleet) lowerShares() *sim.Shares {
 		return nil
 	}
 	made := &sim.Shares{Lease: time.Duration(f.Store.Lease), Network: f.Store.Network.Dist}
-	if made.Lease == 0 {
-		made.Lease = 10 * time.Second
-	}
+	made.Lease = cmp.Or(made.Lease, 10*time.Second)
 	return made
 }

@@ -114,8 +114,7 @@ func wordScalar(words []string, value func(int) any) yamlstrict.Scalar {
 
 // textProblem says what a policy's text type has against a text.
 func textProblem(err error) (problem, proposal string) {
-	var as *terms.TextError
-	if errors.As(err, &as) {
+	if as, is := errors.AsType[*terms.TextError](err); is {
 		return as.Problem, as.Proposal
 	}
 	return err.Error(), ""

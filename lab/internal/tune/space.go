@@ -303,8 +303,7 @@ func (d *Dimension) possible(p policy.Policy) ([]string, error) {
 	})
 	if len(kept) < 2 {
 		e := &policyfile.SetError{Path: d.Path, Problem: "no other value is possible", Proposal: "write values that are"}
-		var wrong *policyfile.SetError
-		if errors.As(last, &wrong) {
+		if wrong, is := errors.AsType[*policyfile.SetError](last); is {
 			return nil, wrong
 		}
 		if last != nil {

@@ -3,6 +3,7 @@
 package checklistcmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -186,10 +187,7 @@ func (r *request) write(j *judge, mistakes int) (code int, err error) {
 		return cli.ExitFindings, nil // writing would lose what could not be read
 	}
 	q, known := questionOf(r.question)
-	about := r.dependency
-	if about == "" {
-		about = "the program"
-	}
+	about := cmp.Or(r.dependency, "the program")
 	by := r.by
 	if by == "" {
 		by = r.user

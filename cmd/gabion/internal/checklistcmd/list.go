@@ -1,6 +1,7 @@
 package checklistcmd
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -69,10 +70,7 @@ func (l *list) text() string {
 			b.WriteString(head + "\n")
 			last = head
 		}
-		state := map[string]string{"not-applicable": "n/a"}[i.State]
-		if state == "" {
-			state = i.State
-		}
+		state := cmp.Or(map[string]string{"not-applicable": "n/a"}[i.State], i.State)
 		b.WriteString(fold.Hang(fmt.Sprintf("  %s %-5s %s", i.ID, state, i.Question), 12) + "\n")
 		for _, more := range []string{i.who(), i.Check} {
 			if more == "" || more == i.Check && i.settled() {

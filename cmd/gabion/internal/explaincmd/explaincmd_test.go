@@ -2,6 +2,7 @@ package explaincmd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -309,9 +310,7 @@ func TestWhatCanNotBeReadIsSaid(t *testing.T) {
 	} {
 		code, out, stderr := ask(c.stdin, strings.Fields(c.args)...)
 		stderr = strings.Join(strings.Fields(stderr), " ") + "\x00" // marks the end
-		if c.stderr == "" {
-			c.stderr = "\x00"
-		}
+		c.stderr = cmp.Or(c.stderr, "\x00")
 		if code != c.code || !strings.Contains(out, c.stdout) || !strings.Contains(stderr, c.stderr) || c.stderr == "\x00" && stderr != "\x00" || c.stdout == "" && out != "" {
 			t.Errorf("%s: exit code %d, want %d\n%s\n%s", fact, code, c.code, out, stderr)
 		}

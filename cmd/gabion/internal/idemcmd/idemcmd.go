@@ -125,8 +125,7 @@ func (v verb) with(ctx context.Context, o *options, stdout io.Writer) error {
 }
 
 func codeOf(err error) int {
-	var w operator.Wrong
-	if errors.As(err, &w) {
+	if _, is := errors.AsType[operator.Wrong](err); is {
 		return cli.ExitUsage
 	}
 	if errors.Is(err, idempotency.ErrRefused) {

@@ -133,8 +133,7 @@ func (q *request) write(r *formats.Reading) int {
 	}
 	text := r.Write(chosen, q.exact)
 	if _, err := config.Parse(r.Sources[0].Name, []byte(text)); err != nil {
-		var found config.Findings
-		if errors.As(err, &found) && q.dependency != "" {
+		if found, is := errors.AsType[config.Findings](err); is && q.dependency != "" {
 			fmt.Fprintln(q.stderr, fold.Lines("gabion import: --dependency: "+found[0].Reason+": "+found[0].Proposal))
 			return cli.ExitUsage
 		}

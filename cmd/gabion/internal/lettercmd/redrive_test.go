@@ -1,6 +1,7 @@
 package lettercmd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -127,9 +128,7 @@ func consume(t *testing.T, store deadletter.Store, failFrom int) {
 				t.Error(err)
 			}
 		}
-		if again == 0 {
-			again = time.Second
-		}
+		again = cmp.Or(again, time.Second)
 		select {
 		case <-t.Context().Done():
 			return

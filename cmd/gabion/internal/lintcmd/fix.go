@@ -95,8 +95,7 @@ func (f *fixer) apply(before outcome, found lint.Finding) outcome {
 
 // reasonOf is an error in one line.
 func reasonOf(err error) string {
-	var f config.Finding
-	if errors.As(err, &f) {
+	if f, is := errors.AsType[config.Finding](err); is {
 		return f.Reason
 	}
 	if cause := errors.Unwrap(err); cause != nil { // what is around it names the change again

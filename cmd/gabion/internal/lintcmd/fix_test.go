@@ -1,6 +1,7 @@
 package lintcmd
 
 import (
+	"cmp"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -75,9 +76,7 @@ func TestFixesAreMadeWhereTheyAreSafe(t *testing.T) {
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			const head = "version: 1\ndependencies:\n  "
-			if c.after == "" {
-				c.after = c.before
-			}
+			c.after = cmp.Or(c.after, c.before)
 			f := fixed(head+c.before+"\n", c.shows)
 			if got := string(f.in[0].text); got != head+c.after+"\n" {
 				t.Errorf("got\n%s", got)

@@ -65,22 +65,14 @@ func (r *request) read(ctx context.Context, words []string) (in []input, failed 
 }
 
 func has(words []string, word string) bool {
-	for _, w := range words {
-		if w == word {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(words, word)
 }
 
 // named reports whether the same file is there already, perhaps by another name.
 func named(in []input, one input) bool {
-	for _, have := range in {
-		if have.info != nil && one.info != nil && os.SameFile(have.info, one.info) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(in, func(have input) bool {
+		return have.info != nil && one.info != nil && os.SameFile(have.info, one.info)
+	})
 }
 
 func readFile(path string) ([]byte, os.FileInfo, error) {
