@@ -69,44 +69,80 @@ func TestCallsAreSpacedOnlyWhereThatHelps(t *testing.T) {
 	}
 }
 
-// What was found out does not last: the pause of the spacing doubles up to ten minutes, and ends where nothing succeeds.
+// What was found out does not last: the pause of the spacing doubles up to two minutes, and ends where nothing succeeds, or
+// nothing is refused.
 func TestSpacingThatDoesNotHelpIsTriedAgain(t *testing.T) {
 	const s = clock.Instant(time.Second)
-	var sp spaced
-	sp.begin()
-	now := s
-	useless := func(part float64) bool { // a hundred calls a second, then fifty
-		for _, n := range []float64{100, 50, 50, 50} {
-			now += s
-			if bad, _ := sp.second(now, int(n*part), int(n*(1-part)), time.Second); bad {
-				return true
+	for _, start := range []clock.Instant{-1000 * s, s} {
+		var sp spaced
+		now := start
+		if sp.off(now) {
+			t.Error("calls are not spaced before anything is known")
+		}
+		useless := func() bool { // a hundred calls a second, then fifty, and half of them are refused
+			for _, n := range []int{100, 50, 50, 50} {
+				now += s
+				if bad, _ := sp.second(now, n/2, n/2, time.Second, 100); bad {
+					return true
+				}
+			}
+			return false
+		}
+		for _, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 2 * time.Minute} {
+			if !useless() || sp.until != now.Add(want) {
+				t.Fatalf("at %v calls are not spaced until %v, want %v more", time.Duration(now), time.Duration(sp.until), want)
+			}
+			for ; now < sp.until; now += s {
+				if sp.dead = 0; !sp.off(now) {
+					t.Fatalf("at %v calls are spaced, and not from %v on", time.Duration(now), time.Duration(sp.until))
+				}
+			}
+			if sp.off(now) {
+				t.Error("calls are not spaced after that time")
 			}
 		}
-		return false
-	}
-	for _, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 10 * time.Minute, 10 * time.Minute} {
-		if !useless(0.5) || sp.until != now.Add(want) {
-			t.Fatalf("at %v calls are not spaced until %v, want %v more", time.Duration(now), time.Duration(sp.until), want)
+		if now += 200 * s; !useless() || sp.quiet != 30*time.Second {
+			t.Errorf("long after it calls are not spaced for %v", sp.quiet)
 		}
-		if !sp.off(now, true) || !sp.off(sp.until-1, false) || sp.off(sp.until, true) {
-			t.Error("calls are spaced in that time, or not after it")
+		if !sp.off(now+s) || !sp.off(now+5*s) || sp.off(now+6*s) || sp.off(now+7*s) {
+			t.Error("five seconds without a success don't end it")
 		}
-		now = sp.until
-	}
-	if !useless(0.5) || !sp.off(now+s, false) || !sp.off(now+3*s, true) || !sp.off(now+4*s, false) || !sp.off(now+8*s, false) {
-		t.Error("a few seconds without a success end it")
-	}
-	if sp.off(now+9*s, false) || sp.off(now+10*s, false) {
-		t.Error("five seconds without a success don't end it")
-	}
-	sp.begin()
-	for _, second := range [][2]int{{50, 50}, {40, 10}} { // of a limit of 50
-		now += s
-		if bad, _ := sp.second(now, second[0], second[1], time.Second); bad {
-			t.Error("a limit is taken for none")
+		if now += 200 * s; !useless() || !sp.off(now+4*s) || sp.off(now+9*s) {
+			t.Error("five seconds without a refusal don't end it")
 		}
 	}
-	if sp.quiet != 0 {
-		t.Errorf("calls are not spaced for %v, though it helped", sp.quiet)
+}
+
+// What is no proof that spacing does not help.
+func TestCallsStaySpacedWhereNothingIsProved(t *testing.T) {
+	type second struct {
+		good, bad int
+		lasted    time.Duration
+	}
+	const s = time.Second
+	for _, c := range []struct {
+		fact    string
+		seconds []second
+		stay    float64 // of 50 a second
+	}{
+		{"a limit", []second{{50, 50, s}, {40, 10, s}}, 50},
+		{"a limit that falls", []second{{60, 20, s}, {60, 20, s}, {60, 20, s}, {20, 13, s}}, 50},
+		{"an outage that begins meanwhile", []second{{50, 50, s}, {0, 50, s}, {0, 50, s}, {0, 50, s}}, 0},
+		{"two calls in a minute", []second{{20, 80, s}, {1, 1, time.Minute}}, 0},
+		{"all were good but for one", []second{{40, 0, s}, {19, 1, s}}, 50},
+		{"half of a few", []second{{20, 20, s}, {2, 2, s}}, 50},
+	} {
+		var sp spaced
+		now, stay := clock.Instant(0), 0.0
+		for i, n := range c.seconds {
+			var useless bool
+			now = now.Add(n.lasted)
+			if useless, stay = sp.second(now, n.good, n.bad, n.lasted, 50); useless {
+				t.Errorf("%s: second %d shows that spacing does not help", c.fact, i)
+			}
+		}
+		if stay != c.stay {
+			t.Errorf("%s: the rate is to stay %v, want %v", c.fact, stay, c.stay)
+		}
 	}
 }

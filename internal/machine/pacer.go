@@ -18,7 +18,7 @@ import (
 // A few refusals among many successes are no limit, and no call is spaced for them.
 // Otherwise the rate is what was answered well in the second before. It is measured anew
 // each second. While the dependency goes on asking for time, the rate is a tenth more
-// than what succeeded. Once it does not, the rate doubles each second, up to a third more
+// than what succeeded, or stays if two of three calls succeed. Once it does not, the rate doubles each second, up to a third more
 // than the calls that come, so that those that waited don't come all together. Pacing
 // ends when no call has to wait.
 // If fewer calls don't mean that a larger part is answered, pacing ends for a while: see spaced.
@@ -85,7 +85,11 @@ type successes struct {
 func (p *pacer) hold(now, until clock.Instant, named bool, lately successes) (news bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if until <= now || p.seen.off(now, lately.n > 0) {
+	if until <= now {
+		return false
+	}
+	if !p.active.Load() && p.seen.off(now) {
+		p.counts.Store(true) // so that accept hears of the next success
 		return false
 	}
 	if !p.active.Load() {
@@ -161,6 +165,7 @@ func (p *pacer) accept(now clock.Instant, took time.Duration) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.seen.dead = 0
 	active := p.active.Load()
 	if !active && now.Sub(p.since) >= pacePeriod {
 		p.counts.Store(false)
@@ -189,7 +194,7 @@ func (p *pacer) measure(now clock.Instant) {
 		p.wanted = came
 	}
 	p.wanted += paceSmooth * (came - p.wanted)
-	useless, unsure := p.seen.second(now, p.accepted, p.refused, lasted)
+	useless, stay := p.seen.second(now, p.accepted, p.refused, lasted, p.rate)
 	// Calls that go at a rate find out by themselves that the limit has gone.
 	switch over := now >= p.until || p.rate >= paceLeast; {
 	case useless, p.guessed && p.accepted > 0:
@@ -202,8 +207,8 @@ func (p *pacer) measure(now clock.Instant) {
 		p.rate = max(min(2*p.rate, paceCatchUp*max(p.wanted, came)), growth*succeeded)
 		p.seen.begin()
 	case p.asked && p.accepted >= paceEnough*p.refused:
-	case p.asked && unsure:
-		p.rate = max(growth*succeeded, p.rate)
+	case p.asked && stay > 0:
+		p.rate = max(growth*succeeded, stay)
 	case p.asked:
 		p.rate = max(growth*succeeded, decay*p.rate)
 	}
