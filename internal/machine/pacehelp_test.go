@@ -127,7 +127,7 @@ func TestCallsStaySpacedWhereNothingIsProved(t *testing.T) {
 	}{
 		{"a limit", []second{{50, 50, s}, {40, 10, s}}, 50},
 		{"a limit that falls", []second{{60, 20, s}, {60, 20, s}, {60, 20, s}, {20, 13, s}}, 50},
-		{"an outage that begins meanwhile", []second{{50, 50, s}, {0, 50, s}, {0, 50, s}, {0, 50, s}}, 0},
+		{"an outage that begins while calls are spaced", []second{{50, 50, s}, {0, 50, s}, {0, 50, s}, {0, 50, s}}, 0},
 		{"two calls in a minute", []second{{20, 80, s}, {1, 1, time.Minute}}, 0},
 		{"all were good but for one", []second{{40, 0, s}, {19, 1, s}}, 50},
 		{"half of a few", []second{{20, 20, s}, {2, 2, s}}, 50},
