@@ -57,12 +57,12 @@ func TestRetryAfterOfSomeCostsOthersNothing(t *testing.T) {
 		fact        string
 		status      int
 		part, limit float64
-		answered    float64 // of all calls, at least; a client without gabion has 1 - part, or limit / 100; chance takes a third of it at most
+		answered    float64 // of all calls, at least; a client without gabion has 1 - part, or limit / 100; chance takes half of it at most
 		sent        float64 // for each call, at most
 	}{
 		{fact: "one of three replicas has no room", status: 503, part: 1. / 3, answered: 0.5, sent: 1.3},
-		{fact: "one of two has no room", status: 503, part: 0.5, answered: 0.3, sent: 1.3},
-		{fact: "one of two keys is used up", status: 429, part: 0.5, answered: 0.3, sent: 1.3},
+		{fact: "one of two has no room", status: 503, part: 0.5, answered: 0.25, sent: 1.3},
+		{fact: "one of two keys is used up", status: 429, part: 0.5, answered: 0.25, sent: 1.3},
 		{fact: "a server has room for half", status: 503, limit: 50, answered: 0.48, sent: 0.9},
 		{fact: "a quota for a fifth", status: 429, limit: 20, answered: 0.19, sent: 0.7},
 	} {
