@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,8 +26,9 @@ type inspected struct {
 	fleet.Store
 	t      *testing.T
 	d      *gabion.Dependency
-	fell   bool // the process gave something back
-	beyond int  // reports of slots in use beyond the share
+	mu     sync.Mutex // guards what follows
+	fell   bool       // the process gave something back
+	beyond int        // reports of slots in use beyond the share
 }
 
 func (i *inspected) Do(ctx context.Context, b fleet.Batch) (fleet.Result, error) {
@@ -42,6 +44,8 @@ func (i *inspected) Do(ctx context.Context, b fleet.Batch) (fleet.Result, error)
 }
 
 func (i *inspected) compare(r *shares.Report) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	st := i.d.Stats()
 	for k := range r.Demands {
 		d := &r.Demands[k]
@@ -101,6 +105,8 @@ func TestNoMoreIsInForceThanIsReported(t *testing.T) {
 		cancel()
 		load(t.Context(), 15*time.Second, []int{2000, 2000}, one, other)
 		load(t.Context(), 10*time.Second, []int{50, 2000}, one, other)
+		i.mu.Lock()
+		defer i.mu.Unlock()
 		if !i.fell || i.beyond == 0 {
 			t.Errorf("it gave back some of its rate: %v; %d reports of slots that were in use beyond the share", i.fell, i.beyond)
 		}

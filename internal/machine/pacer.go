@@ -89,7 +89,7 @@ func (p *pacer) hold(now, until clock.Instant, named bool, lately successes) (ne
 		return false
 	}
 	if !p.active.Load() && p.seen.off(now) {
-		p.counts.Store(true) // so that accept hears of the next success
+		p.counts.Store(true) // so that accept counts the next success
 		return false
 	}
 	if !p.active.Load() {

@@ -186,7 +186,7 @@ func (c *Call) stretch(now clock.Instant, k *cuts, t *Ticket, limit time.Duratio
 		longest = min(longest, trialLasts*limit) // where nothing comes, the caller waits for that
 	}
 	if t.longer {
-		if e.open && t.held.permit.Probe() {
+		if t.held.permit.Probe() {
 			c.part.breaker.Load().Delay(t.held.permit, longest-limit) // it expires later; the permit keeps its start
 		}
 		return longest
