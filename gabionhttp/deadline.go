@@ -92,12 +92,20 @@ func parseLeft(name, value string) (time.Duration, bool) {
 	return times(n, time.Millisecond), ok
 }
 
+// usualMargin is policy's default of Timeout.HopMargin.
+const usualMargin = 100 * time.Millisecond
+
 // NextHop returns the time to pass on: what a hop may use of its own, or what it
 // was given less a margin, whichever is less. Own that is not positive means no
-// bound of one's own. The result is always less than left, by a millisecond at
+// bound of one's own. A margin of 100 ms, which is the default, or less is at most
+// half of left: a caller with little time wants a quick answer, and a server may
+// well have one. A longer margin is kept. The result is always less than left, by a millisecond at
 // least, since that is what headers can tell; it is 0 when nothing is left, and
 // then the request must not be sent.
 func NextHop(own, left, margin time.Duration) time.Duration {
+	if margin <= usualMargin {
+		margin = min(margin, left/2)
+	}
 	rest := left - max(margin, time.Millisecond)
 	if rest > left { // an absurdly negative left wrapped round
 		return 0

@@ -140,21 +140,10 @@ func (c *exchange) address(ctx context.Context, out *http.Request) error {
 	if !ok {
 		return nil
 	}
-	left := time.Until(deadline)
-	if !SetTimeLeft(out.Header, NextHop(0, left, hopMargin(c.margin, left)), c.t.Headers...) {
+	if !SetTimeLeft(out.Header, NextHop(0, time.Until(deadline), c.margin), c.t.Headers...) {
 		return errNoTime
 	}
 	return nil
-}
-
-// hopMargin is what a hop keeps for itself of the time that is left: at most half, unless more than the default was written.
-// A caller that has little time wants a quick answer, and a server may well have one.
-func hopMargin(margin, left time.Duration) time.Duration {
-	const usual = 100 * time.Millisecond
-	if margin <= usual {
-		return min(margin, left/2)
-	}
-	return margin
 }
 
 // marked reports whether h has headers that only hops of ours may see.

@@ -108,12 +108,7 @@ func (a *attempt) tell(ours bool) error {
 		a.until = at
 		return nil
 	}
-	left := at.Sub(a.began)
-	margin := max(a.of.policy.Timeout.HopMargin, 0)
-	if margin <= 100*time.Millisecond { // the default: as in gabionhttp it is at most half
-		margin = min(margin, left/2)
-	}
-	left = gabionhttp.NextHop(0, left, margin)
+	left := gabionhttp.NextHop(0, at.Sub(a.began), max(a.of.policy.Timeout.HopMargin, 0))
 	if left <= 0 {
 		return errNoTime
 	}
