@@ -21,6 +21,7 @@ import (
 // than what succeeded. Once it does not, the rate doubles each second, up to a third more
 // than the calls that come, so that those that waited don't come all together. Pacing
 // ends when no call has to wait.
+// If fewer calls don't mean that a larger part is answered, pacing ends for a while: see spaced.
 // Where nothing succeeded there is no rate. Then no call goes before the time is over,
 // unless an attempt that was already out succeeds.
 //
@@ -48,7 +49,8 @@ type pacer struct {
 
 	takes time.Duration // how long an answer that is good takes, smoothed over some of them
 
-	dry dry
+	dry  dry
+	seen spaced
 }
 
 const (
@@ -83,6 +85,10 @@ func (p *pacer) hold(now, until clock.Instant, named bool, lately successes) (ne
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if until <= now {
+		return false
+	}
+	if !p.active.Load() && p.seen.off(now) {
+		p.counts.Store(true) // so that accept counts the next success
 		return false
 	}
 	if !p.active.Load() {
@@ -138,6 +144,7 @@ func (p *pacer) begin(now clock.Instant, rate float64) {
 	p.since, p.next = now, now
 	p.rate, p.wanted, p.unproven = rate, rate, p.accepted == 0
 	p.accepted, p.refused, p.came, p.waited = 0, 1, 0, false
+	p.seen.begin()
 	p.active.Store(true)
 }
 
@@ -157,6 +164,7 @@ func (p *pacer) accept(now clock.Instant, took time.Duration) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.seen.dead = 0
 	active := p.active.Load()
 	if !active && now.Sub(p.since) >= pacePeriod {
 		p.counts.Store(false)
@@ -185,9 +193,10 @@ func (p *pacer) measure(now clock.Instant) {
 		p.wanted = came
 	}
 	p.wanted += paceSmooth * (came - p.wanted)
+	useless, stay := p.seen.second(now, p.accepted, p.refused, lasted, p.rate)
 	// Calls that go at a rate find out by themselves that the limit has gone.
 	switch over := now >= p.until || p.rate >= paceLeast; {
-	case p.guessed && p.accepted > 0:
+	case useless, p.guessed && p.accepted > 0:
 		p.active.Store(false)
 	case over && !p.asked && !p.waited:
 		p.active.Store(false)
@@ -195,6 +204,9 @@ func (p *pacer) measure(now clock.Instant) {
 		p.rate = max(min(2*p.rate, paceCatchUp*p.wanted), p.rate, p.least())
 	case p.asked && p.accepted >= paceMostly*p.refused: // so few refusals are no limit
 		p.rate = max(min(2*p.rate, paceCatchUp*max(p.wanted, came)), growth*succeeded)
+		p.seen.begin()
+	case p.asked && stay > 0:
+		p.rate = max(growth*succeeded, stay)
 	case p.asked:
 		p.rate = max(growth*succeeded, decay*p.rate)
 	}
