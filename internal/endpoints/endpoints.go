@@ -5,7 +5,7 @@
 // known by its breaker, which the caller asks. Equal endpoints are chosen by the better of
 // two random ones (Mitzenmacher, "The power of two choices", 2001), measured by smoothed
 // latency times attempts under way, as Finagle's peak EWMA does. An attempt that failed
-// counts as twice as slow as what was known, so that quick failures attract nothing.
+// or was refused counts as twice as slow as what was known, so that quick failures attract nothing.
 package endpoints
 
 import (

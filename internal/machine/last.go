@@ -52,7 +52,7 @@ func (s *State) affords(now clock.Instant, r *Rules) bool {
 		return true
 	case !s.full(now, r):
 		return false
-	case r.earns && r.bulkhead && !r.placed() && !s.earned.Any():
+	case r.earns && r.bulkhead && !s.earned.Any():
 		// Nothing was ever answered, so nothing pays for a second re-send: the one that is there is for one attempt.
 		out, _, _ := s.bulkhead().Occupancy()
 		return out <= 1

@@ -201,7 +201,7 @@ func (g *placing) arrive(now clock.Instant, t *Ticket, o *policy.Outcome, shows 
 	case loser:
 	case shows == breaker.Good:
 		result = endpoints.Good
-	case shows == breaker.Bad:
+	case shows == breaker.Bad, o.Class == policy.ClassThrottled: // a refusal is quick, and must attract nothing either
 		result = endpoints.Bad
 	}
 	v.to.known.Leave(now, now.Sub(t.Sent), result)
@@ -238,17 +238,28 @@ func (g *placing) elsewhere(now clock.Instant, class policy.Class) bool {
 	return (apart(class) || class == policy.ClassThrottled) && g.bound() == nil && g.among.working(now)&^g.tried != 0
 }
 
-// hold lets an endpoint alone that asked for time, and reports whether others take its attempts.
-func (g *placing) hold(now clock.Instant, t *Ticket, o *policy.Outcome, p *policy.Policy) bool {
-	at := g.visit(t).to
-	if !g.othersWork(now, at) {
+// hold lets an endpoint alone that asked for time, and reports whether others take its attempts. A backup is let alone
+// also where all the others wait, so that the first of them gets the attempts that are spaced.
+func (g *placing) hold(now clock.Instant, t *Ticket, o *policy.Outcome, p *policy.Policy) (others bool) {
+	at, after := g.visit(t).to, o.After
+	others = g.othersWork(now, at)
+	if backup := g.among.ways.Rules.Ordered && at != g.among.list[0]; !others && !(backup && g.othersWait(now, at)) {
 		return false
 	}
-	after := o.After
 	if !o.HasAfter {
 		after = p.Retry.Backoff.Base
 	}
 	at.held.Store(int64(now.Add(min(max(after, 0), p.Pace.Max))))
+	return others
+}
+
+// othersWait reports whether all endpoints but that one asked for time.
+func (g *placing) othersWait(now clock.Instant, but *place) bool {
+	for _, p := range g.among.list {
+		if p != but && now >= clock.Instant(p.held.Load()) {
+			return false
+		}
+	}
 	return true
 }
 
