@@ -30,22 +30,30 @@ func TestEndpointsAnswerNoLessThanAPlainClient(t *testing.T) {
 			return classify.Throttled(errors.New("no more"), after)
 		}
 	}
+	type ends []func(context.Context) error
+	fails := func(ctx context.Context) error {
+		_ = slept(ctx, time.Millisecond)
+		return errors.New("it is out of order")
+	}
 	for _, c := range []struct {
 		fact  string
+		safe  bool
 		mode  policy.EndpointMode
-		rate  int
-		ends  []func(context.Context) error
-		least int // of 1,000 calls; a plain client has 1,000, 1,000, 333 and 900
+		each  time.Duration
+		ends  ends
+		least int // of 1,000 calls; a plain client has 1,000, 1,000, 333, 900, 750 and 0
 	}{
-		{"equal ones that are always slow", policy.EndpointsEqual, 10, []func(context.Context) error{works(slow), works(slow)}, 999},
-		{"a primary that is always slow", policy.EndpointsOrdered, 10, []func(context.Context) error{works(slow), works(slow)}, 999},
-		{"most refuse quickly", policy.EndpointsEqual, 50, []func(context.Context) error{refuses(1, 0), refuses(1, 0), works(fast)}, 900},
-		{"a primary asks for time now and then, and its backup always", policy.EndpointsOrdered, 50, []func(context.Context) error{refuses(10, 3*time.Second), refuses(1, 3*time.Second)}, 900},
+		{"equal ones that are always slow", true, policy.EndpointsEqual, time.Second / 10, ends{works(slow), works(slow)}, 999},
+		{"a primary that is always slow", true, policy.EndpointsOrdered, time.Second / 10, ends{works(slow), works(slow)}, 999},
+		{"most refuse quickly", true, policy.EndpointsEqual, time.Second / 50, ends{refuses(1, 0), refuses(1, 0), works(fast)}, 900},
+		{"a primary asks for time now and then, and its backup always", true, policy.EndpointsOrdered, time.Second / 50, ends{refuses(10, 3*time.Second), refuses(1, 3*time.Second)}, 900},
+		{"one of four fails, and calls are rare and must not be repeated", false, policy.EndpointsEqual, 10 * time.Second, ends{fails, works(fast), works(fast), works(fast)}, 800},
+		{"a primary fails, and calls are rare and must not be repeated", false, policy.EndpointsOrdered, 10 * time.Second, ends{fails, works(fast)}, 800},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				p := policy.Policy{Safe: true, Endpoints: policy.Endpoints{Mode: c.mode}}
+				p := policy.Policy{Safe: c.safe, Endpoints: policy.Endpoints{Mode: c.mode}}
 				for i := range c.ends {
 					p.Endpoints.List = append(p.Endpoints.List, policy.Endpoint{Name: string(rune('a' + i))})
 				}
@@ -60,7 +68,7 @@ func TestEndpointsAnswerNoLessThanAPlainClient(t *testing.T) {
 							answered.Add(1)
 						}
 					})
-					time.Sleep(time.Second / time.Duration(c.rate))
+					time.Sleep(c.each)
 				}
 				calls.Wait()
 				if got := int(answered.Load()); got < c.least {

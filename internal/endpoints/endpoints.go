@@ -194,6 +194,13 @@ func (e *Endpoint) Took() time.Duration {
 	return time.Duration(max(e.took, e.cost))
 }
 
+// Answered is what attempts that succeeded took before it was left out; zero means not known.
+func (e *Endpoint) Answered() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return time.Duration(e.took)
+}
+
 // share is the part of its usual share that it gets now.
 func (e *Endpoint) share(now clock.Instant, over time.Duration) float64 {
 	if !e.starting.Load() {
