@@ -5,7 +5,7 @@
 // known by its breaker, which the caller asks. Equal endpoints are chosen by the better of
 // two random ones (Mitzenmacher, "The power of two choices", 2001), measured by smoothed
 // latency times attempts under way, as Finagle's peak EWMA does. An attempt that failed
-// counts as twice as slow as what was known, so that quick failures attract nothing.
+// or was refused counts as twice as slow as what was known, so that quick failures attract nothing.
 package endpoints
 
 import (
@@ -192,6 +192,13 @@ func (e *Endpoint) Took() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return time.Duration(max(e.took, e.cost))
+}
+
+// Answered is what attempts that succeeded took before it was left out; zero means not known.
+func (e *Endpoint) Answered() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return time.Duration(e.took)
 }
 
 // share is the part of its usual share that it gets now.

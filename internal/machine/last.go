@@ -18,7 +18,7 @@ func (c *Call) timeFor(now clock.Instant, t *Ticket) (limit time.Duration) {
 		limit = c.part.limit(now, p)
 	}
 	t.lone, t.longer, t.watched = false, false, false
-	if c.rules.lasts && !c.mayFollow(now, limit, c.sent.tries-c.retry.lost) && !c.probing() {
+	if c.rules.lasts && !c.mayFollow(now, c.sent.at.atMost(t, limit), c.sent.tries-c.retry.lost) && !c.probing() {
 		limit, t.lone = p.Last, true
 	}
 	if k := c.part.cuts(); k != nil {
@@ -52,7 +52,7 @@ func (s *State) affords(now clock.Instant, r *Rules) bool {
 		return true
 	case !s.full(now, r):
 		return false
-	case r.earns && r.bulkhead && !r.placed() && !s.earned.Any():
+	case r.earns && r.bulkhead && !s.earned.Any():
 		// Nothing was ever answered, so nothing pays for a second re-send: the one that is there is for one attempt.
 		out, _, _ := s.bulkhead().Occupancy()
 		return out <= 1

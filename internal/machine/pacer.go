@@ -20,7 +20,7 @@ import (
 // each second. While the dependency goes on asking for time, the rate is a tenth more
 // than what succeeded. Once it does not, the rate doubles each second, up to a third more
 // than the calls that come, so that those that waited don't come all together. Pacing
-// ends when no call has to wait.
+// ends when no call has to wait, or the rate is above what comes and none does now.
 // If fewer calls don't mean that a larger part is answered, pacing ends for a while: see spaced.
 // Where nothing succeeded there is no rate. Then no call goes before the time is over,
 // unless an attempt that was already out succeeds.
@@ -198,7 +198,7 @@ func (p *pacer) measure(now clock.Instant) {
 	switch over := now >= p.until || p.rate >= paceLeast; {
 	case useless, p.guessed && p.accepted > 0:
 		p.active.Store(false)
-	case over && !p.asked && !p.waited:
+	case over && !p.asked && (!p.waited || p.next <= now && p.rate > p.wanted):
 		p.active.Store(false)
 	case over && !p.asked:
 		p.rate = max(min(2*p.rate, paceCatchUp*p.wanted), p.rate, p.least())

@@ -220,6 +220,23 @@ func TestASuccessOnItsWayEndsPacing(t *testing.T) {
 	tr.begin(4 * ms) // which fails if it is not sent
 }
 
+// Calls that come in pairs, and whose time is too short to wait for a start time: the rate is soon above what comes, and no
+// call waits. Then nothing is left to space.
+func TestPacingEndsForCallsThatCanNotWait(t *testing.T) {
+	p := new(pacer)
+	p.begin(0, 20)
+	p.accept(0, 80*time.Millisecond)
+	p.asked = false
+	for now := clock.Instant(0); now < 30*sec; now += 50 * ms {
+		for range 2 {
+			p.reserve(now, now+100*ms, now+100*ms, 0)
+		}
+	}
+	if p.active.Load() {
+		t.Error("calls are still spaced half a minute after the trouble")
+	}
+}
+
 // A call whose last moment is the end of the time that was asked for goes then.
 func TestATurnAtTheLastMomentIsTaken(t *testing.T) {
 	p := new(pacer)

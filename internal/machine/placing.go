@@ -109,7 +109,7 @@ func (g *placing) depart(c *Call, now clock.Instant, hedge bool) {
 		}
 		v.to = p
 		if why == endpoints.Probe && g.moves {
-			v.brief = g.among.brief(out | due)
+			v.brief = g.among.brief(out|due, p)
 		}
 		g.tried |= endpoints.Of(i)
 		if why == endpoints.Panicked {
@@ -127,12 +127,19 @@ func (g *placing) depart(c *Call, now clock.Instant, hedge bool) {
 	g.visits = append(g.visits, v)
 }
 
-// patience is how long an endpoint that may be asked again waits for a call whose work can be done elsewhere. Then any call
-// asks, for else one that gets nothing but calls with keys would never come back.
-const patience = 2 * time.Second
+// patience is how long an endpoint that may be asked again waits for a call whose work can be done elsewhere. Then another one
+// asks, for else one that gets nothing but calls with keys would never come back. Such a call may be lost, so only one in
+// askers does, or in as many as there are endpoints: where calls are rare, each finds that it is time.
+const (
+	patience = 2 * time.Second
+	askers   = 8
+)
 
-// late are the endpoints of due that wait for longer.
-func (ps *places) late(now clock.Instant, due endpoints.Set) (late endpoints.Set) {
+// late are the endpoints of due that wait for longer, if the draw says that the call is one that asks.
+func (ps *places) late(now clock.Instant, due endpoints.Set, u float64) (late endpoints.Set) {
+	if u*float64(max(askers, len(ps.list))) >= 1 {
+		return 0
+	}
 	for ; due != 0; due &= due - 1 {
 		if i := due.First(); !ps.list[i].guard.shut(now.Add(-patience)) {
 			late |= endpoints.Of(i)
@@ -144,13 +151,14 @@ func (ps *places) late(now clock.Instant, due endpoints.Set) (late endpoints.Set
 // leastBrief is the least time that a probe has.
 const leastBrief = 50 * time.Millisecond
 
-// brief is how long a probe may take whose work can be done elsewhere afterwards: several times what it takes at the
-// endpoints that work, also where calls are so rare that this is forgotten when it comes to a choice. Without one that is
-// known, it has as long as others.
-func (ps *places) brief(gone endpoints.Set) (most time.Duration) {
-	for i, p := range ps.list {
-		if took := p.known.Took(); took > 0 && !gone.Has(i) {
-			most = max(most, leastBrief, 3*took)
+// brief is how long a probe of p may take whose work can be done elsewhere afterwards: several times what it takes at the
+// endpoints that work, and what it took at p while that worked, also where calls are so rare that this is forgotten when it
+// comes to a choice. Without one that is known, it has as long as others.
+func (ps *places) brief(gone endpoints.Set, p *place) (most time.Duration) {
+	took := p.known.Answered()
+	for i, one := range ps.list {
+		if other := one.known.Took(); other > 0 && !gone.Has(i) {
+			most = max(most, leastBrief, 3*max(other, took))
 		}
 	}
 	return most
@@ -161,8 +169,20 @@ func (g *placing) isBrief(t *Ticket) bool { return g != nil && g.visit(t).short 
 
 // limit is how long an attempt may take that would have so long by the policy; zero means no bound.
 func (g *placing) limit(t *Ticket, limit time.Duration) time.Duration {
-	if v := g.visit(t); v.brief > 0 && !t.lone && (limit <= 0 || v.brief < limit) {
-		v.short = true
+	if t.lone {
+		return limit
+	}
+	most := g.atMost(t, limit)
+	g.visit(t).short = most != limit
+	return most
+}
+
+// atMost is limit for an attempt that another may follow.
+func (g *placing) atMost(t *Ticket, limit time.Duration) time.Duration {
+	if g == nil {
+		return limit
+	}
+	if v := g.visit(t); v.brief > 0 && (limit <= 0 || v.brief < limit) {
 		return v.brief
 	}
 	return limit
@@ -179,7 +199,10 @@ func (g *placing) choose(c *Call, now clock.Instant, q endpoints.Query, hedge bo
 			}
 		}
 	}
-	q.Late, q.Tried, q.Moves = g.among.late(now, q.Due), g.tried, g.moves
+	q.Tried, q.Moves = g.tried, g.moves
+	if q.Due != 0 && !q.Moves {
+		q.Late = g.among.late(now, q.Due, chance.U(c.draw(), uint64(len(q.U)), uint64(c.sent.n), chance.Choosing))
+	}
 	if hedge {
 		q.Out, q.Due = q.Out|q.Due, 0
 	}
@@ -201,7 +224,7 @@ func (g *placing) arrive(now clock.Instant, t *Ticket, o *policy.Outcome, shows 
 	case loser:
 	case shows == breaker.Good:
 		result = endpoints.Good
-	case shows == breaker.Bad:
+	case shows == breaker.Bad, o.Class == policy.ClassThrottled: // a refusal is quick, and must attract nothing either
 		result = endpoints.Bad
 	}
 	v.to.known.Leave(now, now.Sub(t.Sent), result)
@@ -238,17 +261,28 @@ func (g *placing) elsewhere(now clock.Instant, class policy.Class) bool {
 	return (apart(class) || class == policy.ClassThrottled) && g.bound() == nil && g.among.working(now)&^g.tried != 0
 }
 
-// hold lets an endpoint alone that asked for time, and reports whether others take its attempts.
-func (g *placing) hold(now clock.Instant, t *Ticket, o *policy.Outcome, p *policy.Policy) bool {
-	at := g.visit(t).to
-	if !g.othersWork(now, at) {
+// hold lets an endpoint alone that asked for time, and reports whether others take its attempts. A backup is let alone
+// also where all the others wait, so that the first of them gets the attempts that are spaced.
+func (g *placing) hold(now clock.Instant, t *Ticket, o *policy.Outcome, p *policy.Policy) (others bool) {
+	at, after := g.visit(t).to, o.After
+	others = g.othersWork(now, at)
+	if backup := g.among.ways.Rules.Ordered && at != g.among.list[0]; !others && !(backup && g.othersWait(now, at)) {
 		return false
 	}
-	after := o.After
 	if !o.HasAfter {
 		after = p.Retry.Backoff.Base
 	}
 	at.held.Store(int64(now.Add(min(max(after, 0), p.Pace.Max))))
+	return others
+}
+
+// othersWait reports whether all endpoints but that one asked for time.
+func (g *placing) othersWait(now clock.Instant, but *place) bool {
+	for _, p := range g.among.list {
+		if p != but && now >= clock.Instant(p.held.Load()) {
+			return false
+		}
+	}
 	return true
 }
 
