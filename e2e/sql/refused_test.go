@@ -2,6 +2,7 @@ package sql
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"path/filepath"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/gabionsql"
 	"github.com/gabion-go/gabion/internal/testservers"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -39,6 +41,48 @@ func TestRefusedStatementsOpenNoBreaker(t *testing.T) {
 	})
 	t.Run("SQLite", func(t *testing.T) {
 		refused(t, file{filepath.Join(t.TempDir(), "db")}, nil, "SELECT * FROM nothing", "SELEC 1")
+	})
+}
+
+// An argument that can't be sent opens no breaker, either: one row with a number that is too large
+// for its column must not stop the others.
+func TestArgumentsThatCantBeSentOpenNoBreaker(t *testing.T) {
+	each(t, func(t *testing.T, s *testservers.Server, connect func(string) driver.Connector) {
+		for fact, args := range map[string][]any{
+			"too large":    {"SELECT $1::smallint", 100_000},
+			"no such type": {"SELECT $1::int", make(chan int)},
+			"too many":     {"SELECT $1::int", 1, 2},
+			"too few":      {"SELECT $1::int + $2::int", 1},
+			"a struct":     {"SELECT $1::int", struct{}{}},
+			"a high bit":   {"SELECT $1::bigint", uint64(1) << 63},
+		} {
+			text, args := args[0].(string), args[1:]
+			for how, ask := range map[string]func(*gabion.Dependency, *sql.DB) error{
+				"on the DB": func(_ *gabion.Dependency, db *sql.DB) error {
+					_, err := db.ExecContext(t.Context(), text, args...)
+					return err
+				},
+				"Exec": func(d *gabion.Dependency, db *sql.DB) error {
+					_, err := gabionsql.Exec(t.Context(), d, db, text, args...)
+					return err
+				},
+				"QueryRow": func(d *gabion.Dependency, db *sql.DB) error {
+					return gabionsql.QueryRow(t.Context(), d, db, text, args...).Scan(new(int))
+				},
+				"RunTx": func(d *gabion.Dependency, db *sql.DB) error {
+					return gabionsql.RunTx(t.Context(), d, db, func(ctx context.Context, tx *sql.Tx) error { _, err := tx.ExecContext(ctx, text, args...); return err })
+				},
+			} {
+				d := gabion.New("pg", policy.Policy{Bulkhead: policy.Bulkhead{Limit: 1}, Breaker: policy.Breaker{Consecutive: 1}})
+				db := openBy(t, connect(s.DSN), d)
+				if err := ask(d, db); err == nil {
+					t.Errorf("%s, %s: no error", fact, how)
+				}
+				if got := d.Stats().Main.Breaker.State.String(); got != "closed" {
+					t.Errorf("%s, %s: the breaker is %s", fact, how, got)
+				}
+			}
+		}
 	})
 }
 
