@@ -351,6 +351,12 @@ func TestDrivers(t *testing.T) {
 		{"modernc corrupt", &moderncType{11}, unknown},
 		{"mattn busy by value", mattnType{5}, again},
 		{"mattn busy by pointer", &mattnType{5}, again},
+		{"redis: a value that is no number", reply("ERR value is not an integer or out of range"), maybe(policy.ClassClient)},
+		{"redis: an error of a script's own", reply("MYERR not enough money"), maybe(policy.ClassClient)},
+		{"redis: too many clients", reply("ERR max number of clients reached"), undone(policy.ClassServer)},
+		{"redis: a proxy's text", reply("upstream failure"), unknown},
+		{"redis: a text that begins with a capital", reply("Upstream failure"), unknown},
+		{"redis: no text", reply(""), unknown},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -84,7 +84,7 @@ type reply string
 func (r reply) Error() string { return string(r) }
 func (reply) RedisError()     {}
 
-var redisReplies = []string{redisNil, redisConflict, "LOADING x", "TRYAGAIN", "ERR x", "BUSYGROUP x", ""}
+var redisReplies = []string{redisNil, redisConflict, "LOADING x", "TRYAGAIN", "ERR x", "BUSYGROUP x", "x", ""}
 
 type sqliteLike struct{ Code int }
 
