@@ -300,6 +300,12 @@ func whatIsReplayed(t *testing.T, wire string) {
 			w.WriteHeader(200)
 			w.Header().Set("ETag", "late")
 		}, map[string]string{"Etag": ""}},
+		{"the word that no type is to be guessed", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", 418) },
+			map[string]string{"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}},
+		{"the methods that a 405 must name", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Allow", "GET")
+			answer(405, "")(w, nil)
+		}, map[string]string{"Allow": "GET"}},
 		{"24 a 500 under hold", answer(500, "oops"), nil},
 		{"23 a 429 under hold", answer(429, "later"), nil},
 	} {
