@@ -332,7 +332,7 @@ func TestDrivers(t *testing.T) {
 		{"mysql too many connections", &mysqlType{1040, at("08004")}, full},
 		{"mysql duplicate key", &mysqlType{1062, at("23000")}, wrong},
 		{"mysql SIGNAL", &mysqlType{1644, at("45000")}, maybe(policy.ClassClient)},
-		{"mysql SIGNAL with a state of a deadlock", &mysqlType{1644, at("40001")}, maybe(policy.ClassClient)},
+		{"mysql SIGNAL with the state of a conflict", &mysqlType{1644, at("40001")}, maybe(policy.ClassContention)},
 		{"mysql column without a value", &mysqlType{1364, at("HY000")}, wrong},
 		{"mysql value of another type", &mysqlType{1366, at("HY000")}, wrong},
 		{"mysql value that is cut", &mysqlType{1265, at("01000")}, wrong},

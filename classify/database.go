@@ -114,7 +114,10 @@ func mysql(number uint64, state string) (meaning, bool) {
 		return refusedBy(policy.ClassContention).named(strconv.FormatUint(number, 10)), true
 	case 1290, 1836: // the server is read-only, as after a failover; only the statement was refused
 		return refusedBy(policy.ClassServer).named(strconv.FormatUint(number, 10)), true
-	case 1644: // SIGNAL, with any state
+	case 1644: // SIGNAL, with any state: nothing is rolled back by it
+		if state == "40001" {
+			return inDoubt(policy.ClassContention).named("1644"), true
+		}
 		return raised.named("1644"), true
 	case 1265, 1364, 1366, 3819: // a value is cut, missing, of another type, or a CHECK forbids it
 		return refusedBy(policy.ClassClient).named(strconv.FormatUint(number, 10)), true
