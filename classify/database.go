@@ -39,19 +39,41 @@ var states = map[string]meaning{
 	"08006": inDoubt(policy.ClassNetwork),      // connection_failure: in doubt
 	"08007": inDoubt(policy.ClassNetwork),      // transaction_resolution_unknown: in doubt
 	"08S01": inDoubt(policy.ClassNetwork),      // MySQL: communication link failure, or shutdown in progress
+	"25001": refusedBy(policy.ClassClient),     // active_sql_transaction: VACUUM in a transaction
+	"25P01": refusedBy(policy.ClassClient),     // no_active_sql_transaction
+	"25P02": refusedBy(policy.ClassClient),     // in_failed_sql_transaction: the statement before it failed
+	"40002": refusedBy(policy.ClassClient),     // transaction_integrity_constraint_violation
 }
 
-// refusals are the classes, by their first two characters, in which the
-// statement is what is wrong.
+// refusals are the classes, by their first two characters, in which the statement is what
+// is wrong.
 var refusals = map[string]bool{
+	"02": true, // no data
+	"09": true, // triggered action exception
 	"0A": true, // feature not supported
+	"0L": true, // invalid grantor
+	"0P": true, // invalid role specification
+	"20": true, // case not found
+	"21": true, // cardinality violation
 	"22": true, // data exception
 	"23": true, // integrity constraint violation
+	"24": true, // invalid cursor state
+	"26": true, // invalid SQL statement name
+	"27": true, // triggered data change violation
 	"28": true, // invalid authorization
+	"2B": true, // dependent privilege descriptors still exist
+	"2D": true, // invalid transaction termination
+	"2F": true, // SQL routine exception
+	"34": true, // invalid cursor name
+	"38": true, // external routine exception
+	"39": true, // external routine invocation exception
+	"3B": true, // savepoint exception
 	"3D": true, // invalid catalog name
 	"3F": true, // invalid schema name
 	"42": true, // syntax error or access rule violation
 	"44": true, // with check option violation
+	"54": true, // program limit exceeded
+	"55": true, // object not in prerequisite state
 }
 
 // sqlstate says what an SQLSTATE means, if it is one that we know.
@@ -59,11 +81,22 @@ func sqlstate(state string) (meaning, bool) {
 	if o, ok := states[state]; ok {
 		return o.named(state), true
 	}
-	if len(state) == 5 && refusals[state[:2]] {
+	switch {
+	case len(state) != 5:
+	case refusals[state[:2]]:
 		return refusedBy(policy.ClassClient).named(state), true
+	case state[:2] == "P0" || state == "45000":
+		return raised.named(state), true
+	case state[:2] == "45" || state[0] >= 'I' && state[0] <= 'W' || state[0] == 'Z':
+		return raised, true // without a name, since programs may have any number of them
 	}
 	return meaning{}, false
 }
+
+// raised is said of an exception that SQL code of the program has raised: RAISE in PL/pgSQL,
+// SIGNAL in MySQL, and states of the program's own, which begin with a letter after H. Those
+// with X and Y are databases' too. A procedure may have committed before.
+var raised = inDoubt(policy.ClassClient)
 
 // mysql says what a MySQL error number means, and where it says nothing, the
 // SQLSTATE that came with it. MySQL gives many numbers one state.
@@ -81,6 +114,13 @@ func mysql(number uint64, state string) (meaning, bool) {
 		return refusedBy(policy.ClassContention).named(strconv.FormatUint(number, 10)), true
 	case 1290, 1836: // the server is read-only, as after a failover; only the statement was refused
 		return refusedBy(policy.ClassServer).named(strconv.FormatUint(number, 10)), true
+	case 1644: // SIGNAL, with any state: nothing is rolled back by it
+		if state == "40001" {
+			return inDoubt(policy.ClassContention).named("1644"), true
+		}
+		return raised.named("1644"), true
+	case 1265, 1364, 1366, 3819: // a value is cut, missing, of another type, or a CHECK forbids it
+		return refusedBy(policy.ClassClient).named(strconv.FormatUint(number, 10)), true
 	case 1040, 1203: // too many connections, of all users or of this one
 		return noRoom().named(strconv.FormatUint(number, 10)), true
 	}
@@ -88,7 +128,9 @@ func mysql(number uint64, state string) (meaning, bool) {
 }
 
 // sqliteCodes are the names of those primary codes that mean something here.
-var sqliteCodes = map[int64]string{5: "SQLITE_BUSY", 6: "SQLITE_LOCKED", 19: "SQLITE_CONSTRAINT", 20: "SQLITE_MISMATCH"}
+var sqliteCodes = map[int64]string{
+	1: "SQLITE_ERROR", 5: "SQLITE_BUSY", 6: "SQLITE_LOCKED", 18: "SQLITE_TOOBIG", 19: "SQLITE_CONSTRAINT", 20: "SQLITE_MISMATCH", 25: "SQLITE_RANGE",
+}
 
 // sqlite says what an SQLite result code means. The low byte is the primary code; BUSY
 // has BUSY_SNAPSHOT, BUSY_RECOVERY and BUSY_TIMEOUT above it, LOCKED has
@@ -99,7 +141,7 @@ func sqlite(code int64) (meaning, bool) {
 		// The statement did nothing, be it a COMMIT, and its transaction is still open,
 		// so nothing is proven of the whole work.
 		return refusedBy(policy.ClassContention).named(sqliteCodes[code&0xff]), true
-	case 19, 20: // CONSTRAINT, MISMATCH
+	case 1, 18, 19, 20, 25: // ERROR is no such table, a syntax error and the like
 		return refusedBy(policy.ClassClient).named(sqliteCodes[code&0xff]), true
 	}
 	return meaning{}, false

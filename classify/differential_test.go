@@ -84,7 +84,7 @@ type reply string
 func (r reply) Error() string { return string(r) }
 func (reply) RedisError()     {}
 
-var redisReplies = []string{redisNil, redisConflict, "LOADING x", "TRYAGAIN", "ERR x", "BUSYGROUP x", ""}
+var redisReplies = []string{redisNil, redisConflict, "LOADING x", "TRYAGAIN", "ERR x", "BUSYGROUP x", "x", ""}
 
 type sqliteLike struct{ Code int }
 
@@ -104,7 +104,7 @@ func (c *choices) pick(n int) int {
 
 var (
 	ops   = []string{"dial", "read", "proxyconnect", "socks connect", "remote error", "local error", "parse", "Get"}
-	state = []string{"40001", "08001", "08006", "23505", "53100", "", "57P03"}
+	state = []string{"40001", "08001", "08006", "23505", "53100", "", "57P03", "P0001", "Z"}
 	flat  = []error{
 		errOdd, io.EOF, io.ErrUnexpectedEOF, context.Canceled, context.DeadlineExceeded, os.ErrDeadlineExceeded,
 		sql.ErrNoRows, sql.ErrTxDone, sql.ErrConnDone, driver.ErrBadConn, net.ErrClosed, fs.ErrPermission, fs.ErrNotExist,

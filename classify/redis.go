@@ -42,14 +42,19 @@ var replies = map[string]meaning{
 	"ASK":       refusedBy(policy.ClassClient),
 }
 
+// tooManyClients begins an answer of which the code says nothing. The server closes the
+// connection then.
+const tooManyClients = "ERR max number of clients"
+
 // Two errors that go-redis makes itself have the type of a server's, and this value.
 const (
 	redisNil      = "redis: nil"                // there is no such key
 	redisConflict = "redis: transaction failed" // a watched key was changed: EXEC did nothing
 )
 
-// redis says what an answer means. Its code ERR is everything else: bad arguments,
-// scripts that broke halfway, proxies in trouble.
+// redis says what an answer means. The code ERR is for what the command is to blame for: a
+// value that is no number, a key that is missing, a script that broke halfway. Scripts have codes
+// of their own. A text without a code is a proxy's, which may be in trouble.
 func redis(reply string) (meaning, bool) {
 	switch reply {
 	case redisNil:
@@ -59,6 +64,13 @@ func redis(reply string) (meaning, bool) {
 	}
 	code, _, _ := strings.Cut(reply, " ")
 	m, ok := replies[code]
+	switch {
+	case ok:
+	case strings.HasPrefix(reply, tooManyClients):
+		return takenBack(policy.ClassServer), true
+	case code != "" && strings.Trim(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "":
+		return inDoubt(policy.ClassClient), true
+	}
 	return m, ok
 }
 

@@ -79,7 +79,7 @@ func (c connBoth) ExecContext(ctx context.Context, query string, args []driver.N
 func (c *conn) query(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	if c.part(ctx) {
 		r, err := c.queryer.QueryContext(ctx, query, args)
-		c.learn(err)
+		c.partly(ctx, err)
 		return r, err
 	}
 	r := newRows(c)
@@ -90,7 +90,7 @@ func (c *conn) query(ctx context.Context, query string, args []driver.NamedValue
 func (c *conn) exec(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	if c.part(ctx) {
 		r, err := c.execer.ExecContext(ctx, query, args)
-		c.learn(err)
+		c.partly(ctx, err)
 		return r, err
 	}
 	return do(ctx, c, execs, func(ctx context.Context) (driver.Result, error) { return c.execer.ExecContext(ctx, query, args) })
@@ -121,7 +121,7 @@ func do[T any](ctx context.Context, c *conn, op operation, ask func(context.Cont
 	var a answer
 	v, err := gabion.Do(ctx, c.of.dep, func(ctx context.Context) (T, error) {
 		v, err := ask(ctx)
-		return proper(v, err), a.hear(ctx, err)
+		return proper(v, err), a.hearOn(ctx, c, err)
 	}, c.call(op)...)
 	c.learn(a.err)
 	return v, a.said(err)
@@ -269,11 +269,13 @@ func (e execerWithout) ExecContext(ctx context.Context, query string, args []dri
 	return e.Exec(query, plain)
 }
 
+var errNamed = errors.New("sql: driver does not support the use of Named Parameters")
+
 func unnamed(ctx context.Context, args []driver.NamedValue) ([]driver.Value, error) {
 	plain := make([]driver.Value, len(args))
 	for i, a := range args {
 		if a.Name != "" {
-			return nil, errors.New("sql: driver does not support the use of Named Parameters")
+			return nil, errNamed
 		}
 		plain[i] = a.Value
 	}

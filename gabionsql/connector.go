@@ -204,6 +204,17 @@ func (a *answer) hear(ctx context.Context, err error) error {
 	return err
 }
 
+// hearOn is hear for an operation on a connection.
+func (a *answer) hearOn(ctx context.Context, c *conn, err error) error {
+	if err == nil {
+		return nil
+	}
+	if err = a.hear(ctx, err); c.mistaken(err) {
+		return mistake{err}
+	}
+	return err
+}
+
 // proper is what a driver returned. Beside an error it may be a nil pointer, which is
 // not nil as an interface.
 func proper[T any](v T, err error) T {

@@ -114,7 +114,10 @@ func know(db *sql.DB) {
 // waited returns err, or what it means if the call's time was over before it had a
 // connection: database/sql has no error for that. A caller who left is no such end.
 func (r *reach) waited(db *sql.DB, err error) error {
-	if err == nil || r.has.Load() || !errors.Is(err, context.DeadlineExceeded) {
+	if err == nil {
+		return nil
+	}
+	if err = r.meant(err); r.has.Load() || !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	if _, tells := pools.Load(weak.Make(db)); !tells {

@@ -9,7 +9,8 @@ import (
 // notes in it that the call has one.
 type reach struct {
 	context.Context
-	has atomic.Bool
+	has      atomic.Bool
+	mistaken error // of the program, by its last statement
 }
 
 type reachKey struct{}

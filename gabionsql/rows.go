@@ -36,7 +36,7 @@ func newRows(c *conn) *rows {
 // ask is the attempt of a query that is not prepared.
 func (r *rows) ask(ctx context.Context) (driver.Rows, error) {
 	base, err := r.conn.queryer.QueryContext(ctx, r.query, r.args)
-	return base, r.answer.hear(ctx, err)
+	return base, r.answer.hearOn(ctx, r.conn, err)
 }
 
 // open makes one attempt, which leaves what the driver said in r.answer.

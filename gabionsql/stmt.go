@@ -70,7 +70,7 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (drive
 	}
 	if s.conn.part(ctx) {
 		r, err := ask(ctx)
-		s.conn.learn(err)
+		s.conn.partly(ctx, err)
 		return r, err
 	}
 	return do(ctx, s.conn, execs, ask)
@@ -90,13 +90,13 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 	}
 	if s.conn.part(ctx) {
 		r, err := ask(ctx)
-		s.conn.learn(err)
+		s.conn.partly(ctx, err)
 		return r, err
 	}
 	r := newRows(s.conn)
 	return r.open(ctx, func(ctx context.Context) (driver.Rows, error) {
 		base, err := ask(ctx)
-		return base, r.answer.hear(ctx, err)
+		return base, r.answer.hearOn(ctx, s.conn, err)
 	})
 }
 

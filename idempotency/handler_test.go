@@ -30,6 +30,8 @@ func surface(t *testing.T, wire string) {
 	chunked.Body, chunked.ContentLength = io.NopCloser(strings.NewReader(strings.Repeat("x", 33))), -1
 	torn := post("k", "x")
 	torn.ContentLength = 2
+	bounded := post("k", "xyz")
+	bounded.Body = http.MaxBytesReader(nil, bounded.Body, 2)
 	for _, c := range []struct {
 		name    string
 		config  Config
@@ -49,6 +51,7 @@ func surface(t *testing.T, wire string) {
 		{"44 an old UUID", Config{RejectExpired: true}, post(uuid7, "x"), 400, problemKeyExpired},
 		{"body over the limit", Config{MaxRequestBody: 32}, large, 413, problemBodyTooLarge},
 		{"body of unknown length over the limit", Config{MaxRequestBody: 32}, chunked, 413, problemBodyTooLarge},
+		{"body over the limit of a layer outside" + unsendable, Config{}, bounded, 413, problemBodyTooLarge},
 		{"body that ends early" + unsendable, Config{}, torn, 400, problemBodyUnread},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -300,6 +303,12 @@ func whatIsReplayed(t *testing.T, wire string) {
 			w.WriteHeader(200)
 			w.Header().Set("ETag", "late")
 		}, map[string]string{"Etag": ""}},
+		{"the word that no type is to be guessed", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", 418) },
+			map[string]string{"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}},
+		{"the methods that a 405 must name", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Allow", "GET")
+			answer(405, "")(w, nil)
+		}, map[string]string{"Allow": "GET"}},
 		{"24 a 500 under hold", answer(500, "oops"), nil},
 		{"23 a 429 under hold", answer(429, "later"), nil},
 	} {

@@ -23,7 +23,7 @@ var (
 // kept are the headers that belong to the stored answer and not to the moment, the
 // connection or the caller it was given to.
 var kept = headerSet("Content-Type", "Content-Encoding", "Content-Language", "Content-Disposition",
-	"Content-Location", "Location", "ETag", "Last-Modified", "Link", "Vary", "Cache-Control")
+	"Content-Location", "Location", "ETag", "Last-Modified", "Link", "Vary", "Cache-Control", "Allow", "X-Content-Type-Options")
 
 // never are not kept, whatever the configuration says.
 var never = headerSet("Age", "Alt-Svc", "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length",

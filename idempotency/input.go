@@ -122,7 +122,8 @@ func (h *Handler) readBody(r *http.Request, said digest) ([]byte, *streamedBody,
 	case err == errShort && (len(body) == 0 || formRead(r)):
 		return nil, nil, &refusal{problem: problemBodyConsumed, err: errConsumed}
 	case err != nil:
-		return nil, nil, &refusal{problem: problemBodyUnread, err: err}
+		no := faultOf(err) // a layer outside may bound the body, too
+		return nil, nil, &no
 	case int64(len(body)) > most:
 		return h.streamBody(body, r, said)
 	case consumed(r, body):

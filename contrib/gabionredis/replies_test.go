@@ -12,6 +12,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/internal/testproxy"
+	"github.com/gabion-go/gabion/internal/testservers"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -79,7 +80,9 @@ func TestRepliesOfAServer(t *testing.T) {
 		{"LOADING for ever", []string{"-LOADING Redis is loading"}, 3, policy.AttemptsExhausted, policy.NoEffect},
 		{"MOVED, to a client that knows no cluster", []string{"-MOVED 1 127.0.0.1:1"}, 1, policy.NotRetryable, policy.NoEffect},
 		{"WRONGTYPE", []string{"-WRONGTYPE Operation against"}, 1, policy.NotRetryable, policy.NoEffect},
-		{"ERR", []string{"-ERR value is not an integer"}, 1, policy.UnclassifiedError, policy.UnknownEffect},
+		{"ERR", []string{"-ERR value is not an integer"}, 1, policy.NotRetryable, policy.UnknownEffect},
+		{"a script's own", []string{"-MYERR not enough money"}, 1, policy.NotRetryable, policy.UnknownEffect},
+		{"a text without a code, as a proxy's", []string{"-upstream failure"}, 1, policy.UnclassifiedError, policy.UnknownEffect},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -149,6 +152,28 @@ func TestRepliesToATransaction(t *testing.T) {
 			_, err := c.TxPipelined(t.Context(), func(p redis.Pipeliner) error { p.Incr(t.Context(), "n"); return nil })
 			if len(s.asked) != tt.sent || (tt.fails == "") != (err == nil) || err != nil && !redis.HasErrorPrefix(err, tt.fails) {
 				t.Errorf("%q was sent: %v", s.asked, err)
+			}
+		})
+	}
+}
+
+// What a command or a script is to blame for opens no breaker, however often it comes.
+func TestRefusedCommandsOpenNoBreaker(t *testing.T) {
+	o := options(testservers.Redis(t))
+	for name, args := range map[string][]any{
+		"a value that is no number": {"HINCRBY", "h", "f", "x"},
+		"a key that is missing":     {"RENAME", "missing", "b"},
+		"an index out of range":     {"LSET", "missing", 1, "x"},
+		"a script's own error":      {"EVAL", "return redis.error_reply('MYERR not enough money')", 0},
+		"a script that breaks":      {"EVAL", "error('x')", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := gabion.New("cache", policy.Policy{Breaker: policy.Breaker{Consecutive: 1}})
+			if err := use(t, o, d).Do(t.Context(), args...).Err(); gabion.ReasonOf(err) != policy.NotRetryable {
+				t.Errorf("error %v", err)
+			}
+			if got := d.Stats().Main.Breaker.State.String(); got != "closed" {
+				t.Errorf("the breaker is %s", got)
 			}
 		})
 	}

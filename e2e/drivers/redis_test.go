@@ -81,7 +81,7 @@ func TestIssue10_WhatRedisAnswers(t *testing.T) {
 		{"-ERR max number of clients reached", undone(policy.ClassServer)},
 		{"-WRONGTYPE Operation against a key holding the wrong kind of value", policy.Outcome{Class: policy.ClassClient}},
 		{"-BUSYGROUP Consumer Group name already exists", policy.Outcome{Class: policy.ClassClient}},
-		{"-ERR value is not an integer", policy.Failed(policy.ClassUnclassified)},
+		{"-ERR value is not an integer", policy.Failed(policy.ClassClient)},
 		{"$-1", policy.Outcome{Class: policy.ClassBusiness}},
 		{"", policy.Failed(policy.ClassNetwork)}, // it hangs up
 	}

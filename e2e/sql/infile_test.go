@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"io"
+	"io/fs"
 	"testing"
 	"testing/iotest"
 
@@ -16,18 +17,20 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// The driver returns what the program's own reader of a LOAD DATA says. Marked, it is no failure
-// of the database.
+// The driver returns what the program's own reader of a LOAD DATA says. As a text, and marked, it
+// is no failure of the database.
 func TestAReaderOfLoadDataThatFails(t *testing.T) {
 	dsn := testservers.MariaDB(t, "local_infile=1")
 	execute(t, open(t, "mysql", dsn, 1), "CREATE TABLE loaded (n integer) ENGINE=InnoDB")
 	mine := errors.New("the file is gone")
+	broken := &fs.PathError{Op: "read", Path: "numbers", Err: mine}
 	for fact, c := range map[string]struct {
 		err      error
 		failures uint64
 	}{
-		"its error is not marked": {mine, 1},
-		"its error is marked":     {classify.Permanent(mine), 0},
+		"its error is a text":  {mine, 0},
+		"its error has a type": {broken, 1},
+		"that is marked":       {classify.Permanent(broken), 0},
 	} {
 		t.Run(fact, func(t *testing.T) {
 			mysql.RegisterReaderHandler("broken", func() io.Reader { return iotest.ErrReader(c.err) })
