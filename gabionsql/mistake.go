@@ -88,7 +88,7 @@ func (c *conn) partly(ctx context.Context, err error) {
 		return
 	}
 	if r, ok := ctx.Value(reachKey{}).(*reach); ok {
-		r.mistaken = err
+		r.mistaken.Store(&mistake{err})
 	}
 }
 
@@ -98,7 +98,7 @@ const unconverted = "sql: converting argument "
 
 // meant returns err as what it means to the dependency.
 func (r *reach) meant(err error) error {
-	if r.mistaken != nil && errors.Is(err, r.mistaken) || strings.HasPrefix(err.Error(), unconverted) {
+	if m := r.mistaken.Load(); m != nil && errors.Is(err, m.error) || strings.HasPrefix(err.Error(), unconverted) {
 		return mistake{err}
 	}
 	return err

@@ -10,7 +10,7 @@ import (
 type reach struct {
 	context.Context
 	has      atomic.Bool
-	mistaken error // of the program, by its last statement
+	mistaken atomic.Pointer[mistake] // of the program, by its last statement
 }
 
 type reachKey struct{}
