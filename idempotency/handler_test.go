@@ -303,7 +303,7 @@ func whatIsReplayed(t *testing.T, wire string) {
 			w.WriteHeader(200)
 			w.Header().Set("ETag", "late")
 		}, map[string]string{"Etag": ""}},
-		{"the word that no type is to be guessed", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", 418) },
+		{"the word that no type is to be guessed", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", http.StatusTeapot) },
 			map[string]string{"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}},
 		{"the methods that a 405 must name", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Allow", "GET")
