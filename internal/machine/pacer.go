@@ -20,7 +20,7 @@ import (
 // each second. While the dependency goes on asking for time, the rate is a tenth more
 // than what succeeded. Once it does not, the rate doubles each second, up to a third more
 // than the calls that come, so that those that waited don't come all together. Pacing
-// ends when no call has to wait, or the rate is above what comes and none does now.
+// ends when no call has to wait, or some have no time for it, the rate is above what comes, and none waits now.
 // If fewer calls don't mean that a larger part is answered, pacing ends for a while: see spaced.
 // Where nothing succeeded there is no rate. Then no call goes before the time is over,
 // unless an attempt that was already out succeeds.
@@ -44,6 +44,7 @@ type pacer struct {
 	came     int           // calls that asked for a start time in this second
 	asked    bool          // the dependency asked for time in this second
 	waited   bool          // a call had to wait in this second
+	short    bool          // a call that had to wait had no time for it
 	unproven bool          // nothing succeeded before, and nothing was measured since
 	guessed  bool          // calls are spaced because others said so, and this process was not asked for time yet
 
@@ -143,7 +144,7 @@ func (p *pacer) begin(now clock.Instant, rate float64) {
 	}
 	p.since, p.next = now, now
 	p.rate, p.wanted, p.unproven = rate, rate, p.accepted == 0
-	p.accepted, p.refused, p.came, p.waited = 0, 1, 0, false
+	p.accepted, p.refused, p.came, p.waited, p.short = 0, 1, 0, false, false
 	p.seen.begin()
 	p.active.Store(true)
 }
@@ -198,7 +199,7 @@ func (p *pacer) measure(now clock.Instant) {
 	switch over := now >= p.until || p.rate >= paceLeast; {
 	case useless, p.guessed && p.accepted > 0:
 		p.active.Store(false)
-	case over && !p.asked && (!p.waited || p.next <= now && p.rate > p.wanted):
+	case over && !p.asked && (!p.waited || p.short && p.next <= now && p.rate > p.wanted):
 		p.active.Store(false)
 	case over && !p.asked:
 		p.rate = max(min(2*p.rate, paceCatchUp*p.wanted), p.rate, p.least())
@@ -210,7 +211,7 @@ func (p *pacer) measure(now clock.Instant) {
 	case p.asked:
 		p.rate = max(growth*succeeded, decay*p.rate)
 	}
-	p.since, p.accepted, p.refused, p.came, p.asked, p.waited = now, 0, 0, 0, false, false
+	p.since, p.accepted, p.refused, p.came, p.asked, p.waited, p.short = now, 0, 0, 0, false, false, false
 	p.unproven = false
 }
 
@@ -262,6 +263,7 @@ func (p *pacer) reserve(now, last, deadline clock.Instant, u float64) (at clock.
 	at = max(p.next, now)
 	p.waited = p.waited || at > now
 	if at > last || at.Sub(now) > p.queue() || at > now && at.Add(paceAnswer*p.takes) > deadline {
+		p.short = p.short || at.Sub(now) <= p.queue()
 		return at, false
 	}
 	gap, from := time.Duration(1e9/max(p.rate, p.least())), at

@@ -225,7 +225,7 @@ func TestASuccessOnItsWayEndsPacing(t *testing.T) {
 func TestPacingEndsForCallsThatCanNotWait(t *testing.T) {
 	p := new(pacer)
 	p.begin(0, 20)
-	p.accept(0, 80*time.Millisecond)
+	p.takes = 80 * time.Millisecond
 	p.asked = false
 	for now := clock.Instant(0); now < 30*sec; now += 50 * ms {
 		for range 2 {
