@@ -37,9 +37,8 @@ type Breaker struct {
 	MinCalls int
 
 	// FailureRate opens the breaker when this share failed. Zero means 95 %: while
-	// more than a few succeed, refusing costs more than it saves. With 95 % and a MinCalls of 30 it counts
-	// once calls have ended for most of a Window, since answers may take longer than failures. Off means
-	// that the rate does not count.
+	// more than a few succeed, refusing costs more than it saves. Off means that the
+	// rate does not count.
 	FailureRate Ratio
 
 	// SlowCall is the time above which an answer counts as slow. Zero means 80 %

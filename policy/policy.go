@@ -141,9 +141,8 @@ type Timeout struct {
 	// attempts are used up, the budget is empty, the time is too short for another one, or
 	// the work is not safe to repeat. To cut such an attempt off earlier would only turn a
 	// late answer into none. It is decided when the attempt is sent. Off means that only the
-	// call's deadline counts. Zero means Off, but Attempt where that is written or where Call is Off, and Call
-	// where only Percentile is written. Where it is as long as Call, such an attempt keeps to what Percentile has
-	// measured, if that is less than Attempt.
+	// call's deadline counts. Zero means Off, but Attempt where that is written or measured,
+	// or where Call is Off.
 	Last time.Duration
 
 	// Strict keeps Attempt and Last while attempts are cut off in series and late answers

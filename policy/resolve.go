@@ -105,16 +105,12 @@ func (t Timeout) resolved(b Breaker) Timeout {
 	return t
 }
 
-// lastDefault keeps to the attempt's time that is written. Where it is only measured, an attempt that no other can follow
-// keeps to what is measured, and has the time of the call while nothing is known: see [Timeout.Last].
+// lastDefault keeps to the attempt's time that is written or measured.
 func (t Timeout) lastDefault(written time.Duration) time.Duration {
-	switch {
-	case written != 0 || t.Call <= 0:
-		return t.Attempt
-	case t.Percentile > 0:
-		return t.Call
+	if written == 0 && t.Call > 0 && t.Percentile <= 0 {
+		return Off
 	}
-	return Off
+	return t.Attempt
 }
 
 // attemptMinDefault leaves something to send after a hop has kept its margin.

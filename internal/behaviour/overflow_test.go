@@ -26,7 +26,6 @@ func TestTheSharedPartitionRefusesNobody(t *testing.T) {
 				d, rec := watched(p)
 				for i := range 200 {
 					d.Run(t.Context(), fails(bad), gabion.WithPartition(fmt.Sprint("bad", i)), gabion.WithoutRetry())
-					time.Sleep(100 * time.Millisecond)
 				}
 				if err := d.Reload(p); err != nil {
 					t.Fatal(err)

@@ -20,8 +20,6 @@ var fuzzRules = []*Rules{
 	{Window: 100, Consecutive: 3, ConsecutiveFor: 40, Open: 60, OpenCalls: 4, Probes: 2, ProbeCalls: 1},
 	{Window: 200, MinCalls: 5, FailureRate: 0.9, Consecutive: 4, ConsecutiveFor: 10, Open: 200, OpenMax: 250, OpenCalls: 6, Probes: 3, ProbeTimeout: 50},
 	{Window: 100, MinCalls: 6, FailureRate: 0.9, CountRun: true, Open: 30, Probes: 2},
-	{Window: 100, MinCalls: 3, FailureRate: 0.7, AwaitAnswers: true, Open: 30, Probes: 2},
-	{Window: 100, MinCalls: 4, FailureRate: 0.6, AwaitAnswers: true, SlowRate: 0.9, SlowCall: 15, InFlight: true, Open: 20, Probes: 1},
 	{Window: 100, MinCalls: 2, SlowRate: 1, SlowCall: 10, InFlight: true, Open: 30},
 	{Window: 100, MinCalls: 3, FailureRate: 0.5, SlowRate: 0.5, SlowCall: 15, InFlight: true, Observe: true, Open: 30},
 }

@@ -79,7 +79,7 @@ func (b *Breaker) cross(c Change) {
 func (b *Breaker) broken(now clock.Instant, r *Rules) (over Causes, c window.Counts, due clock.Instant) {
 	run := b.runLength()
 	c = b.counts(now)
-	over = r.exceeded(c, run, b.longest.Load(), b.lasted(now)) &^ tooEarly(b, r)
+	over = r.exceeded(c, run, b.longest.Load(), b.lasted(now))
 	if over == 0 && r.doubts(now, run) {
 		over = only(Consecutive)
 	}
@@ -87,15 +87,6 @@ func (b *Breaker) broken(now clock.Instant, r *Rules) (over Causes, c window.Cou
 		return b.aged(now, r, c, run)
 	}
 	return over, c, now
-}
-
-// tooEarly returns the rules that can't be broken yet, since answers that began as the failures did may still come. The
-// window has turned to now.
-func tooEarly(b *Breaker, r *Rules) Causes {
-	if r.AwaitAnswers && !r.byCount() && !b.win.Aged(buckets-2) {
-		return only(FailureRate)
-	}
-	return 0
 }
 
 // grownSlow reports whether a call that is out has been out for SlowCall.
@@ -112,7 +103,7 @@ func (b *Breaker) aged(now clock.Instant, r *Rules, c window.Counts, run uint32)
 	for _, due := range dues {
 		c.Calls++
 		c.Slow++
-		if over := r.exceeded(c, run, b.longest.Load(), b.lasted(now)) &^ tooEarly(b, r); over != 0 {
+		if over := r.exceeded(c, run, b.longest.Load(), b.lasted(now)); over != 0 {
 			return over, c, due
 		}
 	}

@@ -203,9 +203,6 @@ func (n *naive) exceeded(now clock.Instant, c window.Counts) (over Causes) {
 	if c.Calls >= n.least() {
 		over = n.rates(c)
 	}
-	if n.r.AwaitAnswers && n.r.WindowCalls == 0 && !slices.ContainsFunc(n.history, n.isAged) {
-		over &^= only(FailureRate)
-	}
 	if n.r.Failures > 0 && c.Failures >= int64(n.r.Failures) {
 		over |= only(Failures)
 	}
@@ -215,11 +212,6 @@ func (n *naive) exceeded(now clock.Instant, c window.Counts) (over Causes) {
 		over |= only(Consecutive)
 	}
 	return over
-}
-
-// isAged reports whether an outcome is in one of the window's two oldest buckets.
-func (n *naive) isAged(o outcome) bool {
-	return !o.probe && o.epoch == n.epoch && o.bucket > n.newest-10 && o.bucket <= n.newest-8
 }
 
 // outage is how many failures in a row are no chance after a run of past.

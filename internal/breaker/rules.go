@@ -48,11 +48,6 @@ type Rules struct {
 	// ended, too. Runs are forgotten once none has ended for a Window. A window of calls has no such memory.
 	ConsecutiveFor time.Duration
 
-	// AwaitAnswers keeps FailureRate from tripping until one of the outcomes in the window is from one of its two oldest
-	// buckets. Failures may be quick and answers slow: at first only the failures have ended. A window of calls has no
-	// such age.
-	AwaitAnswers bool
-
 	// DoubtUntil, if not zero, is until when two failures in a row trip, because others found the same dependency broken. It
 	// needs a run of failures that is kept.
 	DoubtUntil clock.Instant

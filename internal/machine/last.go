@@ -18,7 +18,7 @@ func (c *Call) timeFor(now clock.Instant, t *Ticket) (limit time.Duration) {
 		limit = c.part.limit(now, p)
 	}
 	t.lone, t.longer, t.watched = false, false, false
-	if c.rules.lasts && !(c.rules.keeps && limit < p.Attempt) && !c.mayFollow(now, c.sent.at.atMost(t, limit), c.sent.tries-c.retry.lost) && !c.probing() {
+	if c.rules.lasts && !c.mayFollow(now, c.sent.at.atMost(t, limit), c.sent.tries-c.retry.lost) && !c.probing() {
 		limit, t.lone = p.Last, true
 	}
 	if k := c.part.cuts(); k != nil {

@@ -44,7 +44,6 @@ type Rules struct {
 	measured  bool                // latencies are kept
 	timed     bool                // the attempt's time is measured
 	lasts     bool                // an attempt that nothing can follow has more time than others
-	keeps     bool                // but not where what is measured is shorter than timeout.attempt
 	longest   time.Duration       // of an attempt while attempts are cut off in series; zero if those have no more time
 	plain     bool                // no layer but these: breaker, bulkhead of a fixed limit, rate limit, and a budget that asks for nothing at the end of a success
 	learns    bool                // a part besides the breaker counts successes
@@ -97,7 +96,6 @@ func compile(p policy.Policy) *Rules {
 	r.measured = p.Hedge.Percentile > 0 || p.Timeout.Fit > 0
 	r.timed = p.Timeout.Percentile > 0
 	r.lasts = p.Timeout.Attempt > 0 && p.Timeout.Last != p.Timeout.Attempt
-	r.keeps = r.timed && p.Timeout.Call > 0 && p.Timeout.Last >= p.Timeout.Call
 	r.longest = longestOf(&p.Timeout)
 	r.learns = r.measured || r.timed || r.settles
 	r.hold = uint32(on(p.Retry.Hold))
@@ -147,14 +145,10 @@ func (r *Rules) breakerOf(name string) *breaker.Rules {
 // on reads a resolved number: to the parts zero is off.
 func on[T ~int | ~int64 | ~float64](v T) T { return max(v, 0) }
 
-// usual is the breaker of the defaults. Where its failure rate or the least calls are others, they were written, and they count
-// from the first calls on.
-var usual = policy.Policy{}.Resolved().Breaker
-
 func breakerRules(b policy.Breaker) breaker.Rules {
 	return breaker.Rules{
 		Window: b.Window, WindowCalls: b.WindowCalls, MinCalls: b.MinCalls,
-		FailureRate: float64(on(b.FailureRate)), AwaitAnswers: b.FailureRate == usual.FailureRate && b.MinCalls == usual.MinCalls, SlowRate: float64(on(b.SlowRate)), SlowCall: on(b.SlowCall),
+		FailureRate: float64(on(b.FailureRate)), SlowRate: float64(on(b.SlowRate)), SlowCall: on(b.SlowCall),
 		Failures: b.Failures, Consecutive: on(b.Consecutive), ConsecutiveFor: on(b.ConsecutiveFor), InFlight: b.InFlight,
 		Open: b.Open, OpenMax: b.OpenMax, OpenGrowth: b.OpenGrowth, OpenJitter: float64(on(b.OpenJitter)),
 		OpenCalls: on(b.OpenCalls), Probes: b.Probes, ProbeCalls: b.ProbeCalls, CloseAfter: b.CloseAfter, ReopenAfter: b.ReopenAfter,

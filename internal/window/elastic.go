@@ -174,19 +174,6 @@ func (e *Elastic) Rated(now clock.Instant) Counts {
 	return e.Sum(now)
 }
 
-// Aged reports whether something is counted in a bucket that is as many buckets old, or older, as of the last call that
-// turned the window. Shards hold what is of the newest.
-func (e *Elastic) Aged(buckets int) bool {
-	w := &e.win
-	newest := place(w.cur.Load())
-	for age := buckets; age < int(w.n); age++ {
-		if at := newest.back(age, int(w.step), len(w.cells)); word(w.cells[at.cell()].Load()).first() > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // sum adds up the window and its shards. It is right if nothing is moved meanwhile.
 func (e *Elastic) sum(s *shards) Counts {
 	newest := place(e.win.cur.Load())
