@@ -9,7 +9,7 @@ import (
 // A spaced finds out whether it helps to space calls. If the dependency has a limit, a larger part of the calls is
 // answered when fewer are made. If it refuses the same part at any rate, as where one of two replicas is out of order,
 // fewer calls only mean fewer answers. So the seconds in which calls went at a rate of no more than six tenths are
-// compared with those before. Half of what a limit would let through, beyond the usual part, is the border between the two.
+// compared with those before. A third of what a limit would let through, beyond the usual part, is the border between the two.
 //
 // While that is not known, the rate does not fall further: too few calls tell nothing. If a smaller part is answered at
 // the lower rate, the trouble may be another one, and the comparison begins anew, at the first rate.
@@ -77,7 +77,7 @@ func (s *spaced) second(now clock.Instant, accepted, refused int, lasted time.Du
 		return false, stay
 	case apart*apart < spacedSure*spacedSure*variance && n < spacedMost*s.first.n:
 		return false, pace
-	case more > apart/2:
+	case more > apart/3:
 		s.quiet = 0
 	case now.Sub(s.until) > spacedLongest:
 		s.quiet = spacedQuiet

@@ -20,8 +20,8 @@ func TestCallsAreSpacedOnlyWhereThatHelps(t *testing.T) {
 		spaced float64 // of the seconds, at least and at most
 		most   float64
 	}{
-		{fact: "half is refused, as without room", full: true, part: 0.5, most: 0.45},
-		{fact: "half is refused, as by a quota", part: 0.5, most: 0.45},
+		{fact: "half is refused, as without room", full: true, part: 0.5, most: 0.5},
+		{fact: "half is refused, as by a quota", part: 0.5, most: 0.5},
 		{fact: "four of five are refused, where few answers tell", full: true, part: 0.8, most: 0.8},
 		{fact: "a quota of half", limit: 10, spaced: 0.9, most: 1},
 		{fact: "a server with room for half", full: true, limit: 10, spaced: 0.9, most: 1},
