@@ -53,7 +53,7 @@ func TestAnAttemptThatNothingCanFollowHasMoreTime(t *testing.T) {
 		{"off: the call's deadline", func(p *policy.Policy) { p.Timeout.Last = policy.Off }, Params{}, []time.Duration{20 * time.Second}},
 		{"not written: the attempt's time, where that is", func(p *policy.Policy) { p.Timeout.Last = 0 }, Params{}, []time.Duration{short}},
 		{"nothing written: the call's time", func(p *policy.Policy) { p.Timeout = policy.Timeout{} }, Params{}, []time.Duration{15 * time.Second}},
-		{"a measured time, where it is asked for", func(p *policy.Policy) { p.Timeout = policy.Timeout{Percentile: .999} }, Params{}, []time.Duration{4 * time.Second}},
+		{"only a percentile written, and nothing measured: the call's time", func(p *policy.Policy) { p.Timeout = policy.Timeout{Percentile: .999} }, Params{}, []time.Duration{15 * time.Second}},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			s := NewState(0, lasting(t, c.change), Setup{})

@@ -45,7 +45,7 @@ func TestWhomAReloadLetsInFindsTheTurnsOfTheNewRate(t *testing.T) {
 // So it is with those who wait for a turn of a share.
 func TestWhomAReloadMovesUpFindsAllElseOfItDone(t *testing.T) {
 	p := rated(1, 1)
-	p.Breaker.Off = false
+	p.Breaker.Off, p.Breaker.MinCalls = false, 1
 	next := p
 	next.RateLimit.Rate, next.Breaker.Observe = 2, true
 	state := NewState(0, rulesOf(t, p), Setup{})

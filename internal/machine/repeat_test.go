@@ -114,7 +114,7 @@ func TestRepeatsStopWhereRetriesAreOff(t *testing.T) {
 }
 
 func TestRoomFollowsTheBreaker(t *testing.T) {
-	tr := newTrial(t, policy.Policy{})
+	tr := newTrial(t, policy.Policy{Breaker: policy.Breaker{MinCalls: 20}})
 	if n, _ := tr.state.Room(0); n != Unlimited {
 		t.Errorf("a closed breaker has room for %d", n)
 	}
