@@ -55,7 +55,7 @@ func TestWhatATransportMakesOfARefusal(t *testing.T) {
 			dep := gabion.New("server", policy.Policy{
 				Trust: c.trust,
 				Retry: policy.Retry{Backoff: backoff.Const(0), Budget: policy.Budget{Off: true}},
-				Pace:  policy.Pace{Off: true},
+				Pace:  policy.Pace{Off: true}, Breaker: policy.Breaker{MinCalls: 20},
 			})
 			client := &http.Client{Transport: &gabionhttp.Transport{Dependency: dep}}
 			defer client.CloseIdleConnections()

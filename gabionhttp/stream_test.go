@@ -244,7 +244,7 @@ func TestCutAnswersOpenTheBreaker(t *testing.T) {
 		rules   policy.Breaker
 		refused int // of 200 calls in 10 s
 	}{
-		{"by the defaults", policy.Breaker{}, 140},
+		{"by the defaults, which wait for slow answers", policy.Breaker{}, 30},
 		{"open for 15 s at half", policy.Breaker{FailureRate: 0.5, Open: 15 * time.Second}, 160},
 	} {
 		overBoth(t, c.name, cut, func(t *testing.T, s *site) {
